@@ -21,7 +21,7 @@ from runs.record.manifest import Session, quoted, recorded_cases, utc_now
 from runs.record.trace_file import Line
 from runs.record.used import with_unrecorded
 from runs.upkeep.away import away_batches
-from serving.protocol.ask import Usage
+from serving.protocol.request import Usage
 from storage.errors import InputError
 
 

@@ -15,14 +15,15 @@ from evals.bench.benchmark import BenchError
 from evals.bench.workload import ready, run_cases
 from graph.recipe import Recipe
 from runs.execute.assemble import Assembly
-from serving.backends.backend import Backend, CallParameters, Server
+from serving.backends.backend import Backend, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import answers, request_body
 from serving.protocol import keys
 from serving.protocol.limits import Limits
 from serving.protocol.made_up_replies import made_up_text
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName, parse_model_name
+from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
     import aiohttp
@@ -90,17 +91,17 @@ class Tap:
 
     def _completer(
         self, model: str, post: Callable[[Body], Awaitable[Any]]
-    ) -> Callable[[Sequence[Message], CallParameters], Awaitable[list[Answer]]]:
-        async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-            body = request_body(model, messages, call) | self.extra
-            sent = Sent(call.role, call.case_id, body, time.perf_counter())
+    ) -> Callable[[AnyRequest], Awaitable[list[Answer]]]:
+        async def complete(request: AnyRequest) -> list[Answer]:
+            body = request_body(model, request) | self.extra
+            sent = Sent(request.role, request.case_id, body, time.perf_counter())
             self.requests.append(sent)
             if not self.sends:
-                return _made_up(messages, call)
+                return _made_up(request)
             response = await post(body)
             sent.ended = time.perf_counter()
             sent.usage = response.get("usage") or {}
-            return answers(response, model, len(call.samples))
+            return answers(response, model, len(request.samples))
 
         return complete
 
@@ -110,9 +111,9 @@ class Tap:
         return elapsed(self.requests)
 
 
-def _made_up(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-    prompt = [(message.role, message.text) for message in messages]
-    texts = [made_up_text(prompt, sample, call.schema_name, call.schema) for sample in call.samples]
+def _made_up(request: AnyRequest) -> list[Answer]:
+    prompt = [(message.role, message.text) for message in request.messages]
+    texts = [made_up_text(prompt, sample, request.reply.name, request.schema) for sample in request.samples]
     return [Answer(text, "stop", 0, 0) for text in texts]
 
 

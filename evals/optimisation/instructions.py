@@ -28,10 +28,10 @@ from cases.texts import printable
 from prompts import Prompt
 from prompts.loader import PromptFile, Turn
 from prompts.versions import find_sources
-from serving.protocol.ask import Ask, Reply
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat
+from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
 from storage.files import write_atomically
 
@@ -120,7 +120,7 @@ def find_instruction(prompt: Prompt) -> Instruction | None:
 
 def proposals(
     instruction: Instruction, count: int, cases: Sequence[Case], description: str, seed: int
-) -> list[Ask[str]]:
+) -> list[Request[str]]:
     """What to ask a model for: each variant with other cases of the search part and another hint."""
     # Draws for a search, nothing secret.
     draw = random.Random(f"{seed} {instruction.prompt.name}")  # noqa: S311 - no secret
@@ -136,7 +136,7 @@ def proposals(
             words=_MAX_WORDS,
         )
         asks.append(
-            Ask(
+            Request(
                 role="answer",
                 case_id=f"{REPLY}-{instruction.prompt.name}-{number + 1}",
                 messages=(Message("system", _SYSTEM), Message("user", request)),
@@ -160,7 +160,7 @@ def _as_data(case: Case) -> str:
     return json.dumps({"question": case.question, "sentences": sentences}, ensure_ascii=False)
 
 
-async def propose(client: ModelClient, asks: Sequence[Ask[str]], present: str) -> list[str]:
+async def propose(client: ModelClient, asks: Sequence[Request[str]], present: str) -> list[str]:
     """Ask for variants; those that cannot be used, or say what another says, are left out.
 
     Raises:

@@ -45,11 +45,11 @@ from serving.backends import demand_allowed
 from serving.journal.journal import Journal
 from serving.policy.gate import hold_for, take_cases
 from serving.policy.policy import HeldPolicy, keep_beside
-from serving.protocol.ask import Ask
 from serving.protocol.budget import Budget, BudgetSpent, Spend
 from serving.protocol.errors import ModelError
 from serving.protocol.messages import max_prompt_tokens
 from serving.protocol.model_name import ModelName, Role
+from serving.protocol.request import Request as ModelRequest
 from serving.requests.client import ModelClient
 from storage.files import json_bytes, write_atomically
 
@@ -267,7 +267,7 @@ class _Optimisation:
                 f" {plural(cases, 'case')} about {comparing:,}; give at least {proposing + comparing:,}"
             )
 
-    def _asks(self, present: Instruction) -> list[Ask[str]]:
+    def _asks(self, present: Instruction) -> list[ModelRequest[str]]:
         wanted = self.wanted
         return proposals(present, wanted.variants, self.split.search.cases, wanted.description, wanted.seed)
 

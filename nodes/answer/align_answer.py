@@ -41,9 +41,9 @@ from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
-from serving.protocol.ask import Ask, Failure
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.request import Failure, Request
 
 ALIGNMENT_REPLY = "alignment"
 """Name of the reply's format."""
@@ -232,7 +232,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
         reply_tokens=max_tokens,
     )
     (outcome,) = await context.client.ask(
-        Ask(
+        Request(
             role="answer",
             case_id=case.id,
             messages=prompt.messages,

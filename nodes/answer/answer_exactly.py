@@ -32,7 +32,7 @@ from nodes.core.records import Decision, decision
 from nodes.retrieval.document_records import ChosenSnippet, ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
-from serving.protocol.ask import Ask, Failure, Reply
+from serving.protocol.request import Failure, Reply, Request
 
 
 class AnswerExactlyInput(TypedDict):
@@ -72,7 +72,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
         ),
     )
     outcomes = await context.client.ask(
-        Ask(
+        Request(
             role="label",
             case_id=case.id,
             messages=prompt.messages,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nodes.core.failure import NodeFailure
-from serving.protocol.ask import CallRecord, Failure, Reply
+from serving.protocol.request import CallRecord, Failure, Reply
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from cases.records import Case
 from nodes.core.recipe import AnySection, Recipe
 from prompts import PromptSet, Variables
 from ranking.encoding.vectors import TextVectors
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.messages import Message
 from serving.protocol.model_name import Role
 from serving.protocol.reply import ReplyFormat
+from serving.protocol.request import Failure, Reply, Request
 from serving.requests.client import ModelClient
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Context(Generic[AnyRecipe]):
     ) -> Reply[T] | Failure:
         """Ask a model once."""
         temperature, limit = settings.temperature, settings.max_tokens
-        ask = Ask(role, case_id, messages, reply, (0,), temperature, limit, self.settings.seed)
+        ask = Request(role, case_id, messages, reply, (0,), temperature, limit, self.settings.seed)
         (outcome,) = await self.client.ask(ask)
         return outcome
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from serving.batches.pending import CallPending
 from serving.journal.journal import JournalError
-from serving.protocol.ask import CallRecord, Failure
 from serving.protocol.budget import BudgetSpent
 from serving.protocol.errors import CallError, ErrorClass
+from serving.protocol.request import CallRecord, Failure
 
 
 class NodeFailure(Exception):

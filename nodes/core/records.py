@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 from retrieval.pools.neighbours import Neighbour
-from serving.protocol.ask import CallRecord
+from serving.protocol.request import CallRecord
 
 AnswerEvidence = Literal["threshold", "high_recall", "low_recall"]
 ReplyFormName = Literal["labels", "ids", "pointwise", "auto"]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 from nodes.core.context import AskSettings, Context
 from nodes.core.failure import NodeFailure
-from serving.protocol.ask import CallRecord, Failure, Reply
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat, free_text
+from serving.protocol.request import CallRecord, Failure, Reply
 
 
 class WritingSettings(AskSettings, Protocol):

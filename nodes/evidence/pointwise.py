@@ -26,10 +26,10 @@ from nodes.core.wording import case_variables, one_line
 from nodes.evidence.settings import EvidenceSettings
 from prompts import Contract, Prompt
 from ranking.cutoffs import select
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat
+from serving.protocol.request import Failure, Reply, Request
 
 YES, NO = "Yes", "No"
 
@@ -107,7 +107,7 @@ def probability(log_odds: float) -> float:
 
 async def _ask(context: Context, case: Case, messages: tuple[Message, ...]) -> Reply[str] | Failure:
     (outcome,) = await context.client.ask(
-        Ask("label", case.id, messages, REPLY, max_tokens=_ONE_TOKEN, seed=context.settings.seed)
+        Request("label", case.id, messages, REPLY, max_tokens=_ONE_TOKEN, seed=context.settings.seed)
     )
     return outcome
 

@@ -17,9 +17,9 @@ from nodes.evidence.reply_forms import REPLY_FORMS, lacks_reply_form, read_vote
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message
+from serving.protocol.request import Failure, Reply, Request
 
 
 class ReflectOnLabelsInput(TypedDict):
@@ -89,7 +89,7 @@ async def _ask(state: ReflectOnLabelsInput, context: Context) -> Reply[list[str]
         conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
         earlier = (*conversation, Message("assistant", labels))
     (outcome,) = await context.client.ask(
-        Ask(
+        Request(
             role="reflect",
             case_id=case.id,
             messages=(*earlier, *(Message(role, text) for role, text in turns)),

@@ -18,10 +18,10 @@ from nodes.core.wording import essential_list, label_map
 from nodes.evidence.label_confidence import label_confidence
 from nodes.evidence.settings import AUTO, POINTWISE, VoteSettings
 from prompts import Prompt
-from serving.protocol.ask import Reply
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import TokenLogprob
 from serving.protocol.reply import JsonSchema, ReplyFormat, first_json_object
+from serving.protocol.request import Reply
 
 _LABELS = ("essential", "not-essential")
 

@@ -11,8 +11,8 @@ from nodes.core.context import Context
 from nodes.core.records import Vote
 from nodes.evidence.reply_forms import REPLY_FORMS, read_vote
 from nodes.evidence.settings import VoteSettings
-from serving.protocol.ask import Ask
 from serving.protocol.messages import Message
+from serving.protocol.request import Request
 
 
 def vote_tokens(context: Context, case: Case) -> int:
@@ -42,7 +42,7 @@ async def ask_for_votes(
     settings = context.section(VoteSettings)
     form = REPLY_FORMS[settings.reply]
     outcomes = await context.client.ask(
-        Ask(
+        Request(
             role="label",
             case_id=case.id,
             messages=messages,

@@ -21,9 +21,9 @@ from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
 from retrieval.pools.compared import evidence_text
 from retrieval.pools.pool import DemonstrationPool
-from serving.protocol.ask import Failure
 from serving.protocol.errors import CallError, InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.request import Failure
 
 _NONE = "none"
 _UNCLASSIFIED = IntentChoice(primary=None, secondary=None, risk_level="moderate")

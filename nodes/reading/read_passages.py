@@ -30,10 +30,10 @@ from nodes.reading.verdict_votes import READINGS
 from nodes.retrieval.document_records import Passage, PassageReading, Reading
 from prompts import Contract
 from ranking.rankers.entailment import EntailmentModel
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import TokenLogprob
 from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.request import Failure, Reply, Request
 
 _FIELD = "reading"
 _SAID = re.compile(rf'"{_FIELD}"\s*:\s*"({"|".join(READINGS)})"')
@@ -157,7 +157,7 @@ async def _ask_once(context: Context, case_id: str, question: str, passage: str)
         "read_passages", {"question": one_line(question), "passage": one_line(passage)}
     )
     (outcome,) = await context.client.ask(
-        Ask(
+        Request(
             role="label",
             case_id=case_id,
             messages=messages,

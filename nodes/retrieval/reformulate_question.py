@@ -19,9 +19,9 @@ from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
-from serving.protocol.ask import Failure
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.request import Failure
 
 QUERIES_REPLY = "queries"
 """Name of the reply's format, and of its field."""

@@ -29,10 +29,10 @@ from nodes.retrieval.document_records import FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import passage, ranked, shortened
 from prompts import Contract
-from serving.protocol.ask import CallRecord, Failure
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.request import CallRecord, Failure
 
 RANKING_REPLY = "ranking"
 """Name of the reply's format, and of its field."""

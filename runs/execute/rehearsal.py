@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -14,13 +14,12 @@ from nodes.core.dry_run import DryCall, share_of
 from nodes.core.recipe import Recipe
 from runs.execute.assemble import Assembly
 from runs.execute.case_run import CaseResult
-from serving.backends.backend import CallParameters
 from serving.journal.journal import Journal
 from serving.protocol.budget import Prices, Spend
 from serving.protocol.errors import CallError
 from serving.protocol.limits import Limits
-from serving.protocol.messages import Message
 from serving.protocol.reply import JsonSchema
+from serving.protocol.request import AnyRequest
 from serving.requests.client import ModelClient
 from serving.requests.dry_run import Write, without_model
 
@@ -38,13 +37,14 @@ def writer(system: System, recipe: Recipe, foreseen: Foreseen) -> Write:
     """Makes replies up: what a node declares, else a value for each field of the schema."""
     made_up = {name: make for node in system.nodes for name, make in node.dry_replies.items()}
 
-    def write(call: CallParameters, sample: int, messages: Sequence[Message]) -> str:
-        if call.schema_name in made_up:
-            return made_up[call.schema_name](DryCall(recipe, call.case_id, messages, call.schema))
-        assert call.schema is not None, f"the node that asks for {call.schema_name!r} declares a dry reply"
-        value = _value(call.schema, (call.case_id,), (call.role, str(sample)))
-        likely = foreseen.get(call.case_id, {})
-        fields = call.schema.get("properties", {})
+    def write(request: AnyRequest, sample: int) -> str:
+        name = request.reply.name
+        if name in made_up:
+            return made_up[name](DryCall(recipe, request.case_id, request.messages, request.schema))
+        assert request.schema is not None, f"the node that asks for {name!r} declares a dry reply"
+        value = _value(request.schema, (request.case_id,), (request.role, str(sample)))
+        likely = foreseen.get(request.case_id, {})
+        fields = request.schema.get("properties", {})
         fitting = {
             name: said for name, said in likely.items() if said in fields.get(name, {}).get("enum", ())
         }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from serving.protocol.ask import Usage
+from serving.protocol.request import Usage
 from storage.private import replacing
 
 PROGRESS = "progress.json"

@@ -23,13 +23,14 @@ from runs.fork.forks import ForkPoint
 from runs.record.folder import CALLS, RunFolder
 from runs.record.manifest import Manifest, Model, RunError
 from runs.record.trace_file import CaseTrace, Line
-from serving.backends import Backend, CallParameters, connect
+from serving.backends import Backend, connect
 from serving.backends.backend import Server
 from serving.journal.journal import Journal
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.limits import Limits
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import Role, parse_model_name, recorded_name
+from serving.protocol.request import AnyRequest
 from serving.requests.client import ModelClient
 from weights.registry import WeightsError
 
@@ -255,8 +256,8 @@ async def _branch_off(saved: CheckpointTuple, tasks: frozenset[str], case_id: st
     return branch
 
 
-async def _not_in_the_journal(_: Sequence[Message], call: CallParameters) -> list[Answer]:
-    raise CallError("internal", f"sample {call.samples[0]} is not in the journal")
+async def _not_in_the_journal(request: AnyRequest) -> list[Answer]:
+    raise CallError("internal", f"sample {request.samples[0]} is not in the journal")
 
 
 async def replay_run(

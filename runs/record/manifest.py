@@ -18,14 +18,12 @@ from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.selection import Selection, Shard
 from nodes.core.recipe import Recipe
-from serving.backends.backend import Constraint
 from serving.policy.fetched import input_path
 from serving.policy.policy import HeldPolicy
 from serving.protocol.abilities import Abilities
-from serving.protocol.ask import Usage
 from serving.protocol.budget import Prices
-from serving.protocol.call import LimitField
 from serving.protocol.model_name import Role, recorded_name
+from serving.protocol.request import Constraint, LimitField, Usage
 from serving.protocol.thinking import Effort
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 
-from serving.backends.backend import Backend, CallParameters, Entry, Provider
+from serving.backends.backend import Backend, Entry, Provider
 from serving.policy.gate import demand_model
 from serving.protocol.model_name import PROVIDERS, ModelName
 
-__all__ = ("Backend", "CallParameters", "addresses", "catalogue", "connect", "demand_allowed")
+__all__ = ("Backend", "addresses", "catalogue", "connect", "demand_allowed")
 
 
 def connect(name: ModelName) -> Backend:

@@ -12,21 +12,16 @@ from typing import Any, NamedTuple
 from serving.policy.traffic import Traffic, count, size
 from serving.protocol.abilities import Abilities, is_limit_too_low
 from serving.protocol.batch_provider import BatchModel
-from serving.protocol.call import CallParameters as CallParameters
-from serving.protocol.call import Constraint as Constraint
 from serving.protocol.errors import CallError, classify
 from serving.protocol.messages import Answer, Message, max_prompt_tokens, with_counts
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest, Constraint
 from serving.protocol.thinking import Effort
 
-PROBE = "probe"
-"""The role of small requests without case text, which only find out what a server can do."""
-
-
-Arguments = Callable[[CallParameters], dict[str, Any]]
+Arguments = Callable[[AnyRequest], dict[str, Any]]
 """Keyword arguments of a request to a provider's LangChain class."""
 
-Complete = Callable[[Sequence[Message], CallParameters], Awaitable[list[Answer]]]
+Complete = Callable[[AnyRequest], Awaitable[list[Answer]]]
 """One request; an answer for each sample, in order. May raise anything that `errors.classify` reads."""
 
 
@@ -153,15 +148,12 @@ def installed(module: str, requirement: str) -> str:
     return "ready" if found else f"not installed: pip install {requirement}"
 
 
-async def exchange(
-    server: Server, messages: Sequence[Message], call: CallParameters, *, limit_s: float, retries: int
-) -> list[Answer]:
+async def exchange(server: Server, request: AnyRequest, *, limit_s: float, retries: int) -> list[Answer]:
     """Ask for all samples in one request.
 
     Args:
         server: The one to ask.
-        messages: The conversation.
-        call: What is asked for.
+        request: As it is sent.
         limit_s: Seconds for the whole exchange, even where a server sends a byte now and then; a model in
             this process has no limit.
         retries: How many attempts went before this one.
@@ -174,25 +166,25 @@ async def exchange(
     answers: list[Answer] = []
     try:
         async with deadline:
-            answers = await server.complete(messages, call)
+            answers = await server.complete(request)
     except Exception as error:
         if deadline.expired():
             raise CallError("timeout", f"{server.endpoint}: no complete reply in {limit_s:g} s") from error
         # Every provider has its own exceptions; `classify` knows them all and keeps the cause.
         failure = classify(error)
         if not is_limit_too_low(failure):
-            if failure.error_class == "auth" and failure.status == 403 and not call.is_plain:
+            if failure.error_class == "auth" and failure.status == 403 and not request.is_plain:
                 failure = failure.of_request()
             raise failure.at(server.endpoint, server.key) from error
-        answers = [Answer("", "length", 0, 0) for _ in call.samples]
+        answers = [Answer("", "length", 0, 0) for _ in request.samples]
     finally:
         if server.connects and not server.in_process:
             # A request that failed has been sent all the same.
-            sent, received = size(one.text for one in messages), size(one.text for one in answers)
+            sent, received = size(one.text for one in request.messages), size(one.text for one in answers)
             count(server.endpoint, Traffic(1, len(answers), sent, received))
     seconds = time.perf_counter() - started
     # What runs in this process counts for itself.
-    counted = answers if server.in_process else with_counts(answers, messages, call.max_tokens)
+    counted = answers if server.in_process else with_counts(answers, request.messages, request.max_tokens)
     return [
         # A model can end in half a surrogate pair, which cannot be stored as UTF-8.
         replace(

@@ -15,22 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from serving.backends.backend import (
-    Arguments,
-    Backend,
-    CallParameters,
-    Constraint,
-    Entry,
-    Provider,
-    Server,
-    installed,
-)
+from serving.backends.backend import Arguments, Backend, Entry, Provider, Server, installed
 from serving.backends.openai_compatible import connect_server
 from serving.protocol.abilities import FIXED_TEMPERATURE, Abilities, Option
 from serving.protocol.errors import ModelError
 from serving.protocol.keys import api_key, demand_clean
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest, Constraint
 from serving.protocol.thinking import Effort
 
 if TYPE_CHECKING:
@@ -185,8 +177,8 @@ def _server(
     tool_model, close_tool_model = chat_model(facts, name, tool_url)
     complete_by_tool = completer(tool_model, facts.arguments, facts.max_samples)
 
-    async def complete_either(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        return await (complete_by_tool if call.constraint == "tool" else complete)(messages, call)
+    async def complete_either(request: AnyRequest) -> list[Answer]:
+        return await (complete_by_tool if request.constraint == "tool" else complete)(request)
 
     async def close_both() -> None:
         for one in (close, close_tool_model):

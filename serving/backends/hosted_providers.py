@@ -7,27 +7,28 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from serving.backends.backend import CallParameters, Entry
+from serving.backends.backend import Entry
 from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
 from serving.backends.limited_httpx import client_settings
 from serving.backends.openai_protocol import OPENAI_EFFORTS, effort_fields, logprob_fields, schema_fields
 from serving.backends.reply_schemas import without_keywords
 from serving.policy.gate import demand_route
 from serving.protocol.abilities import Abilities
+from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import EFFORTS, HEADROOM, Effort
 
 
-def openai_arguments(call: CallParameters) -> dict[str, Any]:
+def openai_arguments(request: AnyRequest) -> dict[str, Any]:
     """Of a request to LangChain's class, and to those derived from it."""
-    arguments: dict[str, Any] = {"max_tokens": call.max_tokens}
-    if call.temperature is not None:
-        arguments["temperature"] = call.temperature
-    if len(call.samples) > 1:
-        arguments["n"] = len(call.samples)
-    if call.seed is not None:
-        arguments["seed"] = call.seed
-    arguments |= effort_fields(call) | logprob_fields(call)
-    if fields := schema_fields(call):
+    arguments: dict[str, Any] = {"max_tokens": request.max_tokens}
+    if request.temperature is not None:
+        arguments["temperature"] = request.temperature
+    if len(request.samples) > 1:
+        arguments["n"] = len(request.samples)
+    if request.seed is not None:
+        arguments["seed"] = request.seed
+    arguments |= effort_fields(request) | logprob_fields(request)
+    if fields := schema_fields(request):
         # As `response_format` LangChain would parse the reply itself, and raise where it is cut or broken.
         arguments["extra_body"] = fields
     return arguments
@@ -92,30 +93,30 @@ async def _describe_anthropic(model: Any, name: str) -> Abilities:
     return stated
 
 
-def _anthropic_thinking(call: CallParameters) -> dict[str, Any]:
-    if call.effort is None:
+def _anthropic_thinking(request: AnyRequest) -> dict[str, Any]:
+    if request.effort is None:
         return {}
-    if call.effort == "off":
+    if request.effort == "off":
         return {"thinking": {"type": "disabled"}}
-    if call.effort_word.isdigit():
-        return {"thinking": {"type": "enabled", "budget_tokens": int(call.effort_word)}}
-    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": call.effort_word}}
+    if request.effort_word.isdigit():
+        return {"thinking": {"type": "enabled", "budget_tokens": int(request.effort_word)}}
+    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort_word}}
 
 
-def _anthropic_arguments(call: CallParameters) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"max_tokens": call.max_tokens, **_anthropic_thinking(call)}
-    if call.temperature is not None:
-        arguments["temperature"] = call.temperature
-    if call.schema is not None and call.constraint == "json_schema":
+def _anthropic_arguments(request: AnyRequest) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"max_tokens": request.max_tokens, **_anthropic_thinking(request)}
+    if request.temperature is not None:
+        arguments["temperature"] = request.temperature
+    if request.schema is not None and request.constraint == "json_schema":
         # Goes out as `output_config.format`; LangChain leaves out what Anthropic cannot hold a reply to.
-        arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": call.schema}}
-    if call.schema is not None and call.constraint == "tool":
+        arguments["response_format"] = {"type": "json_schema", "json_schema": {"schema": request.schema}}
+    if request.schema is not None and request.constraint == "tool":
         arguments["tools"] = [
-            {"name": call.schema_name, "description": TOOL_DESCRIPTION, "input_schema": call.schema}
+            {"name": request.reply.name, "description": TOOL_DESCRIPTION, "input_schema": request.schema}
         ]
         arguments["tool_choice"] = {
             "type": "tool",
-            "name": call.schema_name,
+            "name": request.reply.name,
             "disable_parallel_tool_use": True,
         }
     return arguments
@@ -157,22 +158,22 @@ def _google_efforts(name: str, levels: Sequence[str]) -> Mapping[Effort, str]:
     return budgets if "pro" in name else {"off": "0", **budgets}
 
 
-def _google_arguments(call: CallParameters) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"max_output_tokens": call.max_tokens}
-    if call.temperature is not None:
-        arguments["temperature"] = call.temperature
-    if call.effort is not None and call.effort_word.isdigit():
-        arguments["thinking_budget"] = int(call.effort_word)
-    elif call.effort is not None:
-        arguments["thinking_level"] = call.effort_word
-    if len(call.samples) > 1:
-        arguments["candidate_count"] = len(call.samples)
-    if call.seed is not None:
-        arguments["seed"] = call.seed
-    if call.schema is not None and call.constraint in ("json_schema", "json_object"):
+def _google_arguments(request: AnyRequest) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"max_output_tokens": request.max_tokens}
+    if request.temperature is not None:
+        arguments["temperature"] = request.temperature
+    if request.effort is not None and request.effort_word.isdigit():
+        arguments["thinking_budget"] = int(request.effort_word)
+    elif request.effort is not None:
+        arguments["thinking_level"] = request.effort_word
+    if len(request.samples) > 1:
+        arguments["candidate_count"] = len(request.samples)
+    if request.seed is not None:
+        arguments["seed"] = request.seed
+    if request.schema is not None and request.constraint in ("json_schema", "json_object"):
         arguments["response_mime_type"] = "application/json"
-    if call.schema is not None and call.constraint == "json_schema":
-        arguments["response_json_schema"] = without_keywords(call.schema, ("uniqueItems",))
+    if request.schema is not None and request.constraint == "json_schema":
+        arguments["response_json_schema"] = without_keywords(request.schema, ("uniqueItems",))
     return arguments
 
 
@@ -241,23 +242,23 @@ def _deepseek_efforts(_name: str, _levels: Sequence[str]) -> Mapping[Effort, str
     return {"off": "off", "low": "low", "high": "high", "max": "max"}
 
 
-def _deepseek_arguments(call: CallParameters) -> dict[str, Any]:
-    arguments = openai_arguments(call)
-    if call.effort is not None:
-        kind = "disabled" if call.effort == "off" else "enabled"
+def _deepseek_arguments(request: AnyRequest) -> dict[str, Any]:
+    arguments = openai_arguments(request)
+    if request.effort is not None:
+        kind = "disabled" if request.effort == "off" else "enabled"
         arguments["extra_body"] = {**arguments.get("extra_body", {}), "thinking": {"type": kind}}
-    if call.effort == "off":
+    if request.effort == "off":
         del arguments["reasoning_effort"]
-    if call.schema is not None and call.constraint == "tool":
-        schema = without_keywords(call.schema, ("uniqueItems", "minItems", "maxItems"))
+    if request.schema is not None and request.constraint == "tool":
+        schema = without_keywords(request.schema, ("uniqueItems", "minItems", "maxItems"))
         function = {
-            "name": call.schema_name,
+            "name": request.reply.name,
             "description": TOOL_DESCRIPTION,
             "strict": True,
             "parameters": schema,
         }
         arguments["tools"] = [{"type": "function", "function": function}]
-        arguments["tool_choice"] = {"type": "function", "function": {"name": call.schema_name}}
+        arguments["tool_choice"] = {"type": "function", "function": {"name": request.reply.name}}
     return arguments
 
 

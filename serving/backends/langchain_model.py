@@ -11,9 +11,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult, LLMResult
 
-from serving.backends.backend import Arguments, CallParameters, Complete
+from serving.backends.backend import Arguments, Complete
 from serving.backends.openai_protocol import shares, token_logprobs
 from serving.protocol.messages import UNKNOWN, Answer, Message, token_count
+from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import Thought, split_thinking
 
 _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
@@ -32,12 +33,12 @@ def completer(chat_model: BaseChatModel, arguments: Arguments, max_samples: int 
         max_samples: Samples that one request can ask for at most, None where there is no limit.
     """
 
-    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        turns = chat_messages(messages)
-        size = max_samples or len(call.samples)
+    async def complete(request: AnyRequest) -> list[Answer]:
+        turns = chat_messages(request.messages)
+        size = max_samples or len(request.samples)
         answers: list[Answer] = []
-        for start in range(0, len(call.samples), size):
-            part = replace(call, samples=call.samples[start : start + size])
+        for start in range(0, len(request.samples), size):
+            part = replace(request, samples=request.samples[start : start + size])
             result = await chat_model.agenerate([turns], **arguments(part))
             answers += answers_of(result, len(part.samples))
         return answers

@@ -12,7 +12,7 @@ from functools import partial
 
 import httpx
 
-from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Entry, Provider, Server
+from serving.backends.backend import Backend, Entry, Provider, Server
 from serving.backends.http_json import HttpJson
 from serving.backends.openai_protocol import (
     OPENAI_EFFORTS,
@@ -30,6 +30,7 @@ from serving.protocol.errors import CallError, ModelError, classify, redirected
 from serving.protocol.keys import api_key
 from serving.protocol.messages import UNKNOWN, Answer, Message, token_count
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import PROBE, AnyRequest, Constraint
 from serving.protocol.thinking import opens_thinking
 from serving.vllm_server.find import find_vllm
 
@@ -105,10 +106,10 @@ def _server(
     sick_from = 500 if is_vllm or isinstance(look, ModelError) or look.has_list else math.inf
     effort = vllm_effort_fields if is_vllm else effort_fields
 
-    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        body = request_body(name.name, messages, call) | effort(call)
-        response = await http.post(f"{address}/chat/completions", body, small=call.role == PROBE)
-        return answers(response, name.name, len(call.samples))
+    async def complete(request: AnyRequest) -> list[Answer]:
+        body = request_body(name.name, request) | effort(request)
+        response = await http.post(f"{address}/chat/completions", body, small=request.role == PROBE)
+        return answers(response, name.name, len(request.samples))
 
     async def is_up() -> bool:
         # vLLM's `/health` asks the engine; a dead one still lists its models.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from serving.backends.backend import CallParameters
 from serving.backends.reply_schemas import fixed_layout_grammar, without_keywords
 from serving.protocol.errors import CallError
-from serving.protocol.messages import UNKNOWN, Answer, Message, TokenLogprob, token_count
+from serving.protocol.messages import UNKNOWN, Answer, TokenLogprob, token_count
 from serving.protocol.reply import JsonSchema
+from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import Effort, Thought, split_thinking
 
 TOP_LOGPROBS = 5
@@ -18,27 +18,27 @@ TOP_CHOICES = 20
 """The most that OpenAI, DeepSeek and vLLM give: a choice that is not among them counts as less likely."""
 
 
-def logprob_fields(call: CallParameters) -> dict[str, Any]:
+def logprob_fields(request: AnyRequest) -> dict[str, Any]:
     """The fields that ask for log-probabilities; none where the call wants none."""
-    if not call.logprobs:
+    if not request.logprobs:
         return {}
-    return {"logprobs": True, "top_logprobs": TOP_CHOICES if call.choices else TOP_LOGPROBS}
+    return {"logprobs": True, "top_logprobs": TOP_CHOICES if request.choices else TOP_LOGPROBS}
 
 
-def request_body(model: str, messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
+def request_body(model: str, request: AnyRequest) -> dict[str, Any]:
     """The JSON body of a request, without the fields of its effort, which servers differ in."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": [{"role": message.role, "content": message.text} for message in messages],
-        call.limit_field: call.max_tokens,
+        "messages": [{"role": message.role, "content": message.text} for message in request.messages],
+        request.limit_field: request.max_tokens,
     }
-    if call.temperature is not None:
-        body["temperature"] = call.temperature
-    if len(call.samples) > 1:
-        body["n"] = len(call.samples)
-    if call.seed is not None:
-        body["seed"] = call.seed
-    return body | logprob_fields(call) | schema_fields(call)
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if len(request.samples) > 1:
+        body["n"] = len(request.samples)
+    if request.seed is not None:
+        body["seed"] = request.seed
+    return body | logprob_fields(request) | schema_fields(request)
 
 
 OPENAI_EFFORTS: Mapping[Effort, str] = {
@@ -55,32 +55,32 @@ THINKING_SWITCHES = ("enable_thinking", "thinking")
 """Variables by which chat templates switch thinking on and off: those of Qwen3 and of DeepSeek V3.1."""
 
 
-def effort_fields(call: CallParameters) -> dict[str, Any]:
+def effort_fields(request: AnyRequest) -> dict[str, Any]:
     """The fields that set how much a model thinks; none if the call leaves that to the server."""
-    return {} if call.effort is None else {"reasoning_effort": call.effort_word}
+    return {} if request.effort is None else {"reasoning_effort": request.effort_word}
 
 
-def vllm_effort_fields(call: CallParameters) -> dict[str, Any]:
+def vllm_effort_fields(request: AnyRequest) -> dict[str, Any]:
     """As `effort_fields`, for vLLM, which passes the switch of a chat template on."""
-    if call.effort is None:
+    if request.effort is None:
         return {}
-    switches = {"chat_template_kwargs": dict.fromkeys(THINKING_SWITCHES, call.effort != "off")}
+    switches = {"chat_template_kwargs": dict.fromkeys(THINKING_SWITCHES, request.effort != "off")}
     # Older versions know no effort `none`.
-    return switches if call.effort == "off" else switches | effort_fields(call)
+    return switches if request.effort == "off" else switches | effort_fields(request)
 
 
-def schema_fields(call: CallParameters) -> dict[str, Any]:
+def schema_fields(request: AnyRequest) -> dict[str, Any]:
     """The fields that constrain a reply to its schema."""
-    if call.schema is None or call.constraint in ("none", "tool"):
+    if request.schema is None or request.constraint in ("none", "tool"):
         return {}
-    if call.constraint == "json_object":
+    if request.constraint == "json_object":
         return {"response_format": {"type": "json_object"}}
-    if call.constraint == "object_schema":
-        return {"response_format": {"type": "json_object", "schema": call.schema}}
-    grammar = fixed_layout_grammar(call.schema) if call.constraint == "grammar" else None
+    if request.constraint == "object_schema":
+        return {"response_format": {"type": "json_object", "schema": request.schema}}
+    grammar = fixed_layout_grammar(request.schema) if request.constraint == "grammar" else None
     if grammar is not None:
         return {"structured_outputs": {"grammar": grammar}}
-    return {"response_format": _json_schema(call.schema_name, call.schema)}
+    return {"response_format": _json_schema(request.reply.name, request.schema)}
 
 
 def answers(response: Any, asked_model: str, samples: int) -> list[Answer]:

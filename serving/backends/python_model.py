@@ -7,7 +7,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,14 +16,15 @@ from urllib.parse import urlsplit
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableBinding
 
-from serving.backends.backend import Backend, CallParameters, Constraint, Entry, Provider, Server
+from serving.backends.backend import Backend, Entry, Provider, Server
 from serving.backends.hosted import TOOL_DESCRIPTION, profile_abilities
 from serving.backends.langchain_model import completer
 from serving.policy.gate import demand_consent, demand_route, host_name
 from serving.protocol.addresses import environment_proxy, proxy_of
 from serving.protocol.errors import ModelError
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest, Constraint
 
 PROVIDER = "python"
 
@@ -118,10 +119,10 @@ def backend_of(name: ModelName, chat_model: BaseChatModel) -> Backend:
     takes_tools = type(chat_model).bind_tools is not BaseChatModel.bind_tools
     constraints: tuple[Constraint, ...] = ("tool", "none") if takes_tools else ("none",)
 
-    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        asked = _for_call(chat_model, call)
-        arguments = _tool_arguments(asked, call)
-        return await completer(asked, lambda _: arguments, 1)(messages, call)
+    async def complete(request: AnyRequest) -> list[Answer]:
+        asked = _for_call(chat_model, request)
+        arguments = _tool_arguments(asked, request)
+        return await completer(asked, lambda _: arguments, 1)(request)
 
     server = Server(next(iter(addresses), str(name)), complete)
     return Backend(
@@ -133,24 +134,26 @@ def backend_of(name: ModelName, chat_model: BaseChatModel) -> Backend:
     )
 
 
-def _for_call(chat_model: BaseChatModel, call: CallParameters) -> BaseChatModel:
+def _for_call(chat_model: BaseChatModel, request: AnyRequest) -> BaseChatModel:
     """A copy with the settings of a call; it shares the clients."""
     fields = type(chat_model).model_fields
     # A cache would give every vote of a case the same reply.
     settings: dict[str, Any] = {"cache": False}
-    if "temperature" in fields and call.temperature is not None:
-        settings["temperature"] = call.temperature
+    if "temperature" in fields and request.temperature is not None:
+        settings["temperature"] = request.temperature
     if (limit := next((name for name in _TOKEN_LIMITS if name in fields), None)) is not None:
-        settings[limit] = call.max_tokens
+        settings[limit] = request.max_tokens
     return chat_model.model_copy(update=settings)
 
 
-def _tool_arguments(chat_model: BaseChatModel, call: CallParameters) -> dict[str, Any]:
+def _tool_arguments(chat_model: BaseChatModel, request: AnyRequest) -> dict[str, Any]:
     """Arguments that make the reply the input of a tool, by the words of the model's own class."""
-    if call.schema is None or call.constraint != "tool":
+    if request.schema is None or request.constraint != "tool":
         return {}
-    function = {"name": call.schema_name, "description": TOOL_DESCRIPTION, "parameters": call.schema}
-    bound = chat_model.bind_tools([{"type": "function", "function": function}], tool_choice=call.schema_name)
+    function = {"name": request.reply.name, "description": TOOL_DESCRIPTION, "parameters": request.schema}
+    bound = chat_model.bind_tools(
+        [{"type": "function", "function": function}], tool_choice=request.reply.name
+    )
     return dict(bound.kwargs) if isinstance(bound, RunnableBinding) else {}
 
 

@@ -25,11 +25,12 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server
+from serving.backends.backend import Backend, Entry, Provider, Server
 from serving.protocol.errors import CallError, ErrorClass, ModelError
 from serving.protocol.made_up_replies import made_up_text
-from serving.protocol.messages import Answer, Message, TokenLogprob, weighed
+from serving.protocol.messages import Answer, TokenLogprob, weighed
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest
 
 HISTORY_LENGTH = 1000
 
@@ -93,29 +94,29 @@ class ScriptedModel:
         self._script = script
         self.history: deque[ScriptedCall] = deque(maxlen=HISTORY_LENGTH)
 
-    async def __call__(self, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+    async def __call__(self, request: AnyRequest) -> list[Answer]:
         """The script's reply to each sample; a word counts as a token."""
         calls = [
             ScriptedCall(
-                role=call.role,
-                format=call.schema_name,
-                case_id=call.case_id,
+                role=request.role,
+                format=request.reply.name,
+                case_id=request.case_id,
                 sample=sample,
-                prompt=[(_ROLES.get(message.role, message.role), message.text) for message in messages],
-                schema_=call.schema,
-                choices=call.choices,
+                prompt=[(_ROLES.get(one.role, one.role), one.text) for one in request.messages],
+                schema_=request.schema,
+                choices=request.choices,
             )
-            for sample in call.samples
+            for sample in request.samples
         ]
         self.history.extend(calls)
-        prompt_words = sum(len(message.text.split()) for message in messages)
+        prompt_words = sum(len(message.text.split()) for message in request.messages)
         answers = []
         for index, one in enumerate(calls):
             text = self._script(one)
             if inspect.isawaitable(text):
                 text = await text
             read = prompt_words if index == 0 else 0
-            token = _chosen(text, call.choices)
+            token = _chosen(text, request.choices)
             if token is None:
                 answers.append(Answer(text, "stop", read, len(text.split())))
             else:

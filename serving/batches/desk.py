@@ -76,12 +76,12 @@ class BatchDesk:
         for _, model, read, written in self.journal.batches.reserved():
             self.client.budget.take(_spend((read, written), prices.get(model)))
 
-    def settle_unsent(self, backend: Backend, requests: Sequence[Sequence[Wanted]]) -> None:
+    def settle_unsent(self, backend: Backend, wanted: Sequence[Wanted]) -> None:
         """Give back what calls had reserved that were never sent."""
         price = self.client.price_of(backend)
-        for request in requests:
-            most = sum(one.most_read for one in request), sum(one.most_written for one in request)
-            self.client.budget.settle(_spend(most, price), Spend(), request[0].case_id)
+        for one in wanted:
+            most = one.most_read, one.most_written * len(one.request.samples)
+            self.client.budget.settle(_spend(most, price), Spend(), one.request.case_id)
 
     async def find(self, backend: Backend, metadata: Mapping[str, str]) -> RemoteBatch | None:
         """The batch that was submitted with these metadata, or one that may be it; None if there is none.

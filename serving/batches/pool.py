@@ -10,21 +10,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from cases.texts import plural
-from serving.backends.backend import Backend, CallParameters
+from serving.backends.backend import Backend
 from serving.batches.desk import BatchDesk, failure_at
 from serving.batches.pending import CallPending
 from serving.journal.batches import Wanted
-from serving.journal.journal import Journal, Question
+from serving.journal.journal import Journal
 from serving.policy.traffic import Traffic, count, size
 from serving.protocol.batch_provider import BatchLimits, BatchRow
 from serving.protocol.budget import Budget, Price
 from serving.protocol.errors import CallError
 from serving.protocol.messages import max_prompt_tokens
+from serving.protocol.request import AnyRequest
 from serving.requests.client import max_spend
 from serving.requests.dispatcher import attempts
 
@@ -42,7 +43,7 @@ class _Lot:
 
     backend: Backend
     rows: list[BatchRow] = field(default_factory=list)
-    wanted: list[list[Wanted]] = field(default_factory=list)
+    wanted: list[Wanted] = field(default_factory=list)
     bytes: int = 0
     tokens: int = 0
 
@@ -123,15 +124,16 @@ class Pool:
         """The case is not under way any more."""
         self._turns.pop(case_id, None)
 
-    def holds(self, questions: Sequence[Question]) -> bool:
-        """Whether one of these calls is away, so that a request of its own would pay for it twice."""
-        return any(self._journal.batches.standing(question.key) == "away" for question in questions)
+    def holds(self, request: AnyRequest) -> bool:
+        """Whether one of its calls is away, so that a request of its own would pay for it twice."""
+        batches = self._journal.batches
+        return any(batches.standing(request.key(sample)) == "away" for sample in request.samples)
 
     async def ask(
         self,
         backend: Backend,
-        questions: Sequence[Question],
-        shaped: Callable[[], CallParameters],
+        request: AnyRequest,
+        shaped: Callable[[], AnyRequest],
         price: Price | None,
     ) -> NoReturn:
         """Take a request into the next batch, unless it is in one.
@@ -140,8 +142,8 @@ class Pool:
 
         Args:
             backend: A model with batches; one that answers at once where the call is away already.
-            questions: Samples of one prompt that have no answer in the journal.
-            shaped: Gives their parameters, without what is known to be refused.
+            request: For samples that have no answer in the journal.
+            shaped: Gives it as it is sent, without what is known to be refused.
             price: Of the model in batches.
 
         Raises:
@@ -150,13 +152,12 @@ class Pool:
             CallError: It failed in its batch, or was refused.
             BudgetSpent: It might break the budget.
         """
-        case_id = shaped().case_id
         try:
-            await self._take(backend, questions, shaped, price)
+            await self._take(backend, request, shaped, price)
         except BaseException:
-            self.came(case_id)
+            self.came(request.case_id)
             raise
-        await self.defer(case_id)
+        await self.defer(request.case_id)
 
     async def defer(self, case_id: str) -> NoReturn:
         """Have a case begin again once a batch has ended.
@@ -177,47 +178,45 @@ class Pool:
     async def _take(
         self,
         backend: Backend,
-        questions: Sequence[Question],
-        shaped: Callable[[], CallParameters],
+        request: AnyRequest,
+        shaped: Callable[[], AnyRequest],
         price: Price | None,
     ) -> None:
-        new: list[Question] = []
+        new: list[int] = []
         failure: CallError | None = None
-        for question in questions:
-            standing = "away" if question.key in self._keys else self._journal.batches.standing(question.key)
+        for sample in request.samples:
+            key = request.key(sample)
+            standing = "away" if key in self._keys else self._journal.batches.standing(key)
             if isinstance(standing, CallError):
-                if self._is_mended(backend, question.key, standing, shaped()):
-                    new.append(question)
+                if self._is_mended(backend, key, standing, shaped()):
+                    new.append(sample)
                 else:
                     failure = standing
             elif standing is None:
-                new.append(question)
+                new.append(sample)
         if not new:
             if failure is not None:
                 raise failure
             return
-        call = shaped()
-        asked = call if len(new) == len(questions) else _of(call, new)
-        if backend.batches is not None and self._budget.hold(max_spend(new[0].messages, asked, price)):
-            await self._add(backend, new, asked)
+        sent = replace(shaped(), samples=tuple(new))
+        if backend.batches is not None and self._budget.hold(max_spend(sent, price)):
+            await self._add(backend, replace(request, samples=tuple(new)), sent)
 
-    def _is_mended(self, backend: Backend, key: str, refusal: CallError, call: CallParameters) -> bool:
+    def _is_mended(self, backend: Backend, key: str, refusal: CallError, sent: AnyRequest) -> bool:
         """Whether a call that a batch refused can go into the next without what was refused."""
-        mends = backend.abilities.learn(refusal, call) or backend.abilities.has_learned(refusal, call)
+        mends = backend.abilities.learn(refusal, sent) or backend.abilities.has_learned(refusal, sent)
         if not mends or self._mended[key] >= _MOST_MENDS:
             return False
         self._mended[key] += 1
         self._journal.batches.forget_failure(key)
         return True
 
-    async def _add(self, backend: Backend, questions: Sequence[Question], call: CallParameters) -> None:
+    async def _add(self, backend: Backend, request: AnyRequest, sent: AnyRequest) -> None:
         assert backend.batches is not None
         provider = backend.batches.provider
-        first = questions[0]
-        row = provider.row(first.key, first.messages, call)
+        row = provider.row(request.key(request.samples[0]), sent)
         length = len(provider.encoded(row))
-        read = max_prompt_tokens(first.messages)
-        tokens = read + call.max_reply_tokens
+        tokens = max_prompt_tokens(sent.messages) + sent.max_reply_tokens
         name = str(backend.name)
         lot = self._lots.get(name)
         if lot is not None and not lot.holds(provider.limits, length, tokens):
@@ -227,12 +226,10 @@ class Pool:
         if lot is None:
             lot = self._lots[name] = _Lot(backend)
         lot.rows.append(row)
-        lot.wanted.append(
-            [_wanted(question, call, read, number) for number, question in enumerate(questions)]
-        )
+        lot.wanted.append(Wanted(request, max_prompt_tokens(sent.messages), sent.max_tokens))
         lot.bytes += length
         lot.tokens += tokens
-        self._keys.update(question.key for question in questions)
+        self._keys.update(map(request.key, request.samples))
         sending = [task for task in self._submits if not task.done()]
         if len(sending) > 1:
             # Cases run on while one batch is sent; the rows of a third would be memory.
@@ -287,7 +284,7 @@ class Pool:
             return
         batches = self._journal.batches
         number = batches.intend(str(lot.backend.name), provider.endpoint, metadata, lot.wanted)
-        self._keys.difference_update(one.key for request in lot.wanted for one in request)
+        self._keys.difference_update(key for one in lot.wanted for key in one.keys)
         self.submitted += 1
         failure: CallError | None = None
         try:
@@ -346,10 +343,10 @@ class Pool:
                 return
             remote = found
         finally:
-            sent = size(message.text for request in lot.wanted for message in request[0].messages)
+            sent = size(message.text for one in lot.wanted for message in one.request.messages)
             count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
         self._journal.batches.looked(number, remote)
-        calls = plural(sum(map(len, lot.wanted)), "call")
+        calls = plural(sum(len(one.request.samples) for one in lot.wanted), "call")
         self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls}")
 
 
@@ -358,22 +355,3 @@ class _Unknown(CallError):
 
     def __init__(self, message: str) -> None:
         super().__init__("connection", message, retryable=False)
-
-
-def _of(call: CallParameters, questions: Sequence[Question]) -> CallParameters:
-    return replace(call, samples=tuple(question.sample for question in questions))
-
-
-def _wanted(question: Question, call: CallParameters, read: int, number: int) -> Wanted:
-    return Wanted(
-        key=question.key,
-        model=question.model,
-        role=call.role,
-        case_id=call.case_id,
-        sample=question.sample,
-        messages=question.messages,
-        parameters=question.parameters,
-        # All samples of a request read its prompt once.
-        most_read=read if number == 0 else 0,
-        most_written=call.max_tokens,
-    )

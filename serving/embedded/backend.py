@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from serving.backends.backend import Backend, CallParameters, Entry, Provider, Server, installed
+from serving.backends.backend import Backend, Entry, Provider, Server, installed
 from serving.embedded.chat_format import ChatFormat, ChatTurn, chat_format
 from serving.embedded.precision import precision_of, revision_of
 from serving.embedded.request import Request, Sample
@@ -14,6 +14,7 @@ from serving.embedded.worker import worker_for
 from serving.protocol.errors import ModelError
 from serving.protocol.messages import Answer, Message, TokenLogprob, thinking_share
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import split_thinking
 from weights.gguf_file import unsupported_layers
 from weights.pull import resolve
@@ -53,16 +54,16 @@ def connect_embedded(name: ModelName) -> Backend:
         )
     precision = precision_of(folder)
 
-    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+    async def complete(request: AnyRequest) -> list[Answer]:
         def prepare(chat: ChatFormat) -> Request:
             return Request(
-                prompt=tuple(chat.encode(_turns(messages))),
-                samples=call.samples,
-                temperature=call.temperature or 0.0,
-                max_new_tokens=call.max_tokens,
-                schema=call.schema,
-                seed=call.seed or 0,
-                choices=call.choices,
+                prompt=tuple(chat.encode(_turns(request.messages))),
+                samples=request.samples,
+                temperature=request.temperature or 0.0,
+                max_new_tokens=request.max_tokens,
+                schema=request.schema,
+                seed=request.seed or 0,
+                choices=request.choices,
             )
 
         reply = await asyncio.wrap_future(worker_for(folder, precision).submit(prepare))

@@ -28,6 +28,7 @@ from serving.journal.tables import (
 from serving.protocol.batch_provider import RemoteBatch
 from serving.protocol.errors import ERROR_CLASSES, CallError, ErrorClass
 from serving.protocol.messages import UNKNOWN, Answer, Message, reply_details, with_counts
+from serving.protocol.request import AnyRequest
 
 State = Literal["intended", "away", "lost", "harvested", "closed", "refused"]
 """`intended` may or may not be at the provider; `lost` was there and is not any more; `harvested` has left
@@ -40,22 +41,21 @@ Outcome = Literal["answered", "failed", "missing", "doubled", "differing", "fore
 
 
 class Wanted(NamedTuple):
-    """A call that is to go into a batch.
+    """A request that is to go into a batch.
 
     Attributes:
-        key: Of the journal.
-        most_read: Tokens, at most.
+        most_read: Tokens of its prompt, at most.
+        most_written: Tokens of one reply, at most.
     """
 
-    key: str
-    model: str
-    role: str
-    case_id: str
-    sample: int
-    messages: tuple[Message, ...]
-    parameters: Mapping[str, Any]
+    request: AnyRequest
     most_read: int
     most_written: int
+
+    @property
+    def keys(self) -> list[str]:
+        """Of its calls in the journal; the first one names its row in the batch."""
+        return [self.request.key(sample) for sample in self.request.samples]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +144,7 @@ class JournalBatches:
             return None
         return "away" if row[0] is None else self._failure(row[0])
 
-    def intend(
-        self, model: str, endpoint: str, metadata: Mapping[str, str], requests: Iterable[Sequence[Wanted]]
-    ) -> int:
+    def intend(self, model: str, endpoint: str, metadata: Mapping[str, str], wanted: Iterable[Wanted]) -> int:
         """Write down what is about to be submitted; the number of the batch.
 
         Raises:
@@ -159,34 +157,34 @@ class JournalBatches:
                 (model, endpoint, json.dumps(dict(metadata)), time.time()),
             )
             number = int(added.lastrowid or 0)
-            for request in requests:
-                self._intend(number, request)
+            for one in wanted:
+                self._intend(number, one)
         return number
 
-    def _intend(self, batch: int, request: Sequence[Wanted]) -> None:
-        text = self._texts.number
-        first = request[0]
-        prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
-        shared = (text(first.model), text(first.role), first.case_id)
-        parameters = text(json.dumps(first.parameters, sort_keys=True))
-        for one in request:
+    def _intend(self, batch: int, wanted: Wanted) -> None:
+        text, request = self._texts.number, wanted.request
+        prompt = self._texts.prompt((message.role, message.text) for message in request.messages)
+        shared = (text(request.model), text(request.role), request.case_id)
+        parameters = text(json.dumps(request.parameters, sort_keys=True))
+        for number, (sample, key) in enumerate(zip(request.samples, wanted.keys, strict=True)):
             try:
                 self._database.execute(
                     "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
                     (
-                        bytes.fromhex(one.key),
+                        bytes.fromhex(key),
                         batch,
-                        bytes.fromhex(first.key),
+                        bytes.fromhex(wanted.keys[0]),
                         *shared,
-                        one.sample,
+                        sample,
                         prompt,
                         parameters,
-                        one.most_read,
-                        one.most_written,
+                        # All samples of a request read its prompt once.
+                        wanted.most_read if number == 0 else 0,
+                        wanted.most_written,
                     ),
                 )
             except sqlite3.IntegrityError:
-                raise ValueError(f"call {one.key} is in a batch already") from None
+                raise ValueError(f"call {key} is in a batch already") from None
 
     def void(self, number: int) -> int:
         """Forget an intent that never came to a batch; how many calls are to be asked for again."""

@@ -11,7 +11,6 @@ small file beside the journal too: SQLite passes over a write-ahead log that was
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import shlex
@@ -22,10 +21,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
@@ -53,6 +50,7 @@ from serving.journal.tables import (
 )
 from serving.policy.traffic import Traffic, size
 from serving.protocol.messages import Answer, Message, read_details, reply_details
+from serving.protocol.request import AnyRequest
 from storage.disks import disk_of
 
 _FLUSH_SECONDS = 1.0
@@ -68,42 +66,6 @@ LEFT JOIN texts AS server_ ON server_.id = calls.server
 LEFT JOIN texts AS logprobs_ ON logprobs_.id = calls.logprobs
 WHERE key = ?
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Everything that shapes a reply, and so the identity of a call.
-
-    Attributes:
-        model: Provider and name, without the address: a server that moves keeps its answers.
-        revision: What is known of the weights.
-        parameters: Temperature, token limit, seed and reply schema.
-        sample: Index of the sample, so that R votes on one prompt are R calls.
-        key: SHA-256 over all other fields.
-    """
-
-    model: str
-    revision: str
-    messages: tuple[Message, ...]
-    parameters: Mapping[str, Any]
-    sample: int
-    key: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Make the key once: it is needed to look up, to store and to record, and a prompt is long."""
-        fields = [
-            self.model,
-            self.revision,
-            [[message.role, message.text] for message in self.messages],
-            self.parameters,
-            self.sample,
-        ]
-        digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
-        object.__setattr__(self, "key", digest)
-
-    def with_parameter(self, name: str, value: object) -> Question:
-        """Another question, with one more parameter."""
-        return replace(self, parameters={**self.parameters, name: value})
 
 
 class JournalError(Exception):
@@ -165,8 +127,8 @@ def _look_at(journal: Path) -> str:
     return f"; see what is whole: evigraph check {shlex.quote(str(journal))}"
 
 
-_Answered = tuple[Sequence[tuple[Question, Answer]], str, str]
-"""The answers of one request, with their role and their case."""
+_Answered = tuple[AnyRequest, Mapping[int, Answer]]
+"""A request and its answers by sample."""
 
 
 class Journal:
@@ -266,16 +228,12 @@ class Journal:
         (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
         return int(number)
 
-    def find(self, question: Question) -> Answer | None:
-        """The stored answer, or None.
+    def find(self, key: str) -> Answer | None:
+        """The stored answer to a call, or None.
 
         Raises:
             JournalDamaged: It is not what was stored.
         """
-        return self.find_key(question.key)
-
-    def find_key(self, key: str) -> Answer | None:
-        """The same by the key of the question."""
         with self._errors():
             found = self._reader.execute(self._find, (_key(key),)).fetchone()
             if found is None:
@@ -303,28 +261,29 @@ class Journal:
                 **read_details(details),
             )
 
-    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
-        """The stored answers of questions, by sample.
+    async def find_all(self, request: AnyRequest) -> dict[int, Answer]:
+        """The stored answers to a request, by sample.
 
         Raises:
             JournalDamaged: One is not what was stored.
         """
+        keys = [request.key(sample) for sample in request.samples]
         if self._file is not None and self._reader is self._database:
             # One connection does both, so a find may have to wait for a commit.
             loop = asyncio.get_running_loop()
-            answers = [await loop.run_in_executor(self._thread, self.find, one) for one in questions]
+            answers = [await loop.run_in_executor(self._thread, self.find, key) for key in keys]
         else:
-            answers = [self.find(one) for one in questions]
-        found = zip(questions, answers, strict=True)
-        return {question.sample: answer for question, answer in found if answer is not None}
+            answers = [self.find(key) for key in keys]
+        found = zip(request.samples, answers, strict=True)
+        return {sample: answer for sample, answer in found if answer is not None}
 
-    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+    async def keep_all(self, request: AnyRequest, answers: Mapping[int, Answer]) -> None:
         """Store the answers of one request; they are committed when this returns."""
         if self._file is None:
-            self.store_samples(answered, role=role, case_id=case_id)
+            self.store(request, answers)
         else:
             stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._queue.append(((answered, role, case_id), stored))
+            self._queue.append(((request, answers), stored))
             if not self._committing:
                 self._commit_queue()
             await stored
@@ -356,13 +315,9 @@ class Journal:
         """`reject`, without keeping the event loop waiting."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self.reject, keys)
 
-    def store(self, question: Question, answer: Answer, *, role: str, case_id: str) -> None:
-        """Store an answer; one commit, so it is there after a kill."""
-        self.store_samples([(question, answer)], role=role, case_id=case_id)
-
-    def store_samples(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
-        """Store the answers of one request, all or none; their questions differ only in the sample."""
-        self._store([(answered, role, case_id)])
+    def store(self, request: AnyRequest, answers: Mapping[int, Answer]) -> None:
+        """Store the answers of one request, all or none; they are there after a kill."""
+        self._store([(request, answers)])
 
     def _store(self, requests: Sequence[_Answered]) -> None:
         """Store the answers of requests in one commit."""
@@ -370,20 +325,19 @@ class Journal:
             added = sum(self._insert(self._rows(*request)) for request in requests)
         self._add(added)
 
-    def _rows(self, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str) -> list[CallRow]:
-        first = answered[0][0]
+    def _rows(self, request: AnyRequest, answers: Mapping[int, Answer]) -> list[CallRow]:
         number = self._texts.number
-        model, role_ = number(first.model), number(role)
-        prompt = self._texts.prompt((message.role, message.text) for message in first.messages)
-        parameters = number(json.dumps(first.parameters, sort_keys=True))
+        model, role = number(request.model), number(request.role)
+        prompt = self._texts.prompt((message.role, message.text) for message in request.messages)
+        parameters = number(json.dumps(request.parameters, sort_keys=True))
         return [
             self._sealed(
                 CallRow(
-                    _key(question.key),
+                    _key(request.key(sample)),
                     model,
-                    role_,
-                    case_id,
-                    question.sample,
+                    role,
+                    request.case_id,
+                    sample,
                     prompt,
                     parameters,
                     number(answer.text),
@@ -399,7 +353,7 @@ class Journal:
                 ),
                 (answer.text, answer.finish_reason, answer.server, details),
             )
-            for question, answer in answered
+            for sample, answer in answers.items()
         ]
 
     def _sealed(self, row: CallRow, texts: Sequence[str]) -> CallRow:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from serving.protocol.call import CallParameters, Constraint, LimitField
 from serving.protocol.errors import CallError
+from serving.protocol.request import AnyRequest, Constraint, LimitField
 from serving.protocol.thinking import EFFORTS, HEADROOM, Effort, widened
 
 Option = Literal[
@@ -118,20 +118,20 @@ class Abilities:
                 limit = max(visible, min(limit, bound))
         return limit
 
-    def shaped(self, call: CallParameters, constraints: Sequence[Constraint]) -> CallParameters:
+    def shaped(self, request: AnyRequest, constraints: Sequence[Constraint]) -> AnyRequest:
         """The request without what the model refuses; values that get lost are noted in `not_sent`."""
-        thinking = self.may_think(call.effort)
-        level = self.level(call.effort)
-        if call.effort is not None and level != call.effort:
+        thinking = self.may_think(request.effort)
+        level = self.level(request.effort)
+        if request.effort is not None and level != request.effort:
             sent = "nothing" if level is None else level
-            self.note(f"effort {call.effort} not sent, but {sent}: {self._why_effort()}")
-        temperature = call.temperature
+            self.note(f"effort {request.effort} not sent, but {sent}: {self._why_effort()}")
+        temperature = request.temperature
         if temperature is not None and "temperature" in self.refused:
             self.note(f"temperature {temperature:g} not sent: {self.refused['temperature']}")
             temperature = None
-        if call.seed is not None and "seed" in self.refused:
+        if request.seed is not None and "seed" in self.refused:
             self.note(f"seed not sent: {self.refused['seed']}")
-        constraint = call.constraint
+        constraint = request.constraint
         # A forced tool excludes thinking that was asked for; a default that thinks refuses it by itself.
         usable = {one for one in constraints if one not in self.refused}
         if level not in (None, "off"):
@@ -140,10 +140,10 @@ class Abilities:
             below = constraints[constraints.index(constraint) + 1 :] if constraint in constraints else ()
             constraint = next((one for one in below if one in usable), "none")
         return replace(
-            call,
+            request,
             temperature=temperature,
-            seed=None if "seed" in self.refused else call.seed,
-            logprobs=call.logprobs and not thinking and "logprobs" not in self.refused,
+            seed=None if "seed" in self.refused else request.seed,
+            logprobs=request.logprobs and not thinking and "logprobs" not in self.refused,
             constraint=constraint,
             effort=level,
             effort_word="" if level is None else self.efforts.get(level, level),
@@ -166,12 +166,12 @@ class Abilities:
         self._reported = len(self.not_sent)
         return new
 
-    def learn(self, error: CallError, call: CallParameters) -> bool:
+    def learn(self, error: CallError, request: AnyRequest) -> bool:
         """Take from a refusal what the next request must leave out.
 
         Args:
             error: The service's answer.
-            call: The request as it was sent.
+            request: As it was sent.
 
         Returns:
             Whether the same request, shaped anew, differs from the one that was refused.
@@ -179,48 +179,50 @@ class Abilities:
         if error.error_class not in _REFUSALS:
             return False
         words = str(error).lower()
-        return self._learn_limit(words, call) or self._learn_option(words, call)
+        return self._learn_limit(words, request) or self._learn_option(words, request)
 
-    def has_learned(self, refusal: CallError, call: CallParameters) -> bool:
+    def has_learned(self, refusal: CallError, request: AnyRequest) -> bool:
         """Whether a request no longer contains what an earlier form of it was refused for.
 
         Args:
             refusal: The service's answer to the earlier form.
-            call: The request as it would be sent now.
+            request: As it would be sent now.
         """
         if refusal.error_class not in _REFUSALS:
             return False
         words = str(refusal).lower()
         for pattern in _MAX_OUTPUT:
             if (found := pattern.search(words)) is not None:
-                return self.max_output is not None and call.max_tokens <= int(found[1])
-        if _refused_field(words) not in (None, call.limit_field):
+                return self.max_output is not None and request.max_tokens <= int(found[1])
+        if _refused_field(words) not in (None, request.limit_field):
             return True
-        sent = sent_options(call)
+        sent = sent_options(request)
         return any(
             option not in sent and pattern.search(words) is not None
             for option, pattern in _NAMED.items()
             if option in self.refused or (option == "effort" and self.refused_efforts)
         )
 
-    def _learn_limit(self, words: str, call: CallParameters) -> bool:
+    def _learn_limit(self, words: str, request: AnyRequest) -> bool:
         for pattern in _MAX_OUTPUT:
-            if (found := pattern.search(words)) is not None and int(found[1]) < call.max_tokens:
+            if (found := pattern.search(words)) is not None and int(found[1]) < request.max_tokens:
                 self.max_output = int(found[1])
                 return True
-        if _refused_field(words) == call.limit_field:
-            self.limit_field = "max_completion_tokens" if call.limit_field == "max_tokens" else "max_tokens"
+        if _refused_field(words) == request.limit_field:
+            self.limit_field = (
+                "max_completion_tokens" if request.limit_field == "max_tokens" else "max_tokens"
+            )
             return True
         return False
 
-    def _learn_option(self, words: str, call: CallParameters) -> bool:
-        sent = sent_options(call)
+    def _learn_option(self, words: str, request: AnyRequest) -> bool:
+        sent = sent_options(request)
         for option, pattern in _NAMED.items():
             if option not in sent or pattern.search(words) is None:
                 continue
             if option == "effort":
-                assert call.effort is not None
-                self.refused_efforts.add(call.effort)
+                assert request.effort is not None
+                self.refused_efforts.add(request.effort)
             else:
                 self.refuse(option)
             return True
@@ -239,17 +241,17 @@ def _refused_field(words: str) -> LimitField | None:
     return min((one for one in fields if one in words), key=words.index, default=None)
 
 
-def sent_options(call: CallParameters) -> frozenset[Option]:
+def sent_options(request: AnyRequest) -> frozenset[Option]:
     """The optional parts that a request contains."""
     sent: dict[Option, bool] = {
-        "temperature": call.temperature is not None,
-        "logprobs": call.logprobs,
-        "n": len(call.samples) > 1,
-        "seed": call.seed is not None,
-        "effort": call.effort is not None,
+        "temperature": request.temperature is not None,
+        "logprobs": request.logprobs,
+        "n": len(request.samples) > 1,
+        "seed": request.seed is not None,
+        "effort": request.effort is not None,
     }
-    if call.schema is not None and call.constraint != "none":
-        sent[call.constraint] = True
+    if request.schema is not None and request.constraint != "none":
+        sent[request.constraint] = True
     return frozenset(option for option, is_sent in sent.items() if is_sent)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
 from serving.protocol.abilities import Abilities
-from serving.protocol.call import CallParameters, Constraint
 from serving.protocol.errors import CallError, ErrorClass
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
+from serving.protocol.request import AnyRequest, Constraint
 
 BatchState = Literal["preparing", "running", "ended", "expired", "cancelled", "failed"]
 """As a batch passes them; the last four are final, and all but `failed` may have results."""
@@ -124,7 +124,7 @@ class BatchProvider(Protocol):
     limits: BatchLimits
     retention: str
 
-    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+    def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
         """The request as a row; its body is the one that the online backend of this provider would send."""
         ...
 

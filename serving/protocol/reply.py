@@ -74,3 +74,7 @@ def free_text(text: str) -> str:
     if not text.strip():
         raise InvalidReply("the reply is empty")
     return text.strip()
+
+
+FREE_TEXT = ReplyFormat("text", None, free_text)
+"""Of requests whose replies are nobody's: they only show what a model does."""

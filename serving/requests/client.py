@@ -7,18 +7,18 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from cases.texts import plural
-from serving.backends.backend import Backend, CallParameters
-from serving.journal.journal import Question, text_hash
+from serving.backends.backend import Backend
+from serving.journal.journal import text_hash
 from serving.protocol.abilities import MAX_REFUSALS, room_after
-from serving.protocol.ask import Ask, CallRecord, Failure, Reply, Usage
 from serving.protocol.budget import Budget, BudgetHeld, Price, Prices, Spend
 from serving.protocol.errors import CallError, ErrorClass, InvalidReply
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Answer, Message, max_prompt_tokens
 from serving.protocol.model_name import Role
+from serving.protocol.request import PROBE, AnyRequest, CallRecord, Failure, Reply, Request, Usage
 from serving.requests.dispatcher import Dispatcher
 
 logger = logging.getLogger("evigraph.serving")
@@ -34,9 +34,6 @@ _NO_TEXT = "(no reply)"
 _MAX_QUOTE = 4_000
 """Characters of a faulty reply that the correction turn shows to the model."""
 
-_WIDENED = "widened"
-"""Parameter of a call that repeats one whose thinking used up its limit."""
-
 _MAX_CHARACTERS_A_TOKEN = 64
 """More than any tokenizer packs into one token on average: a longer reply exceeds its token limit."""
 
@@ -47,10 +44,10 @@ _BYTES_BESIDE_TEXT = 64
 class CallJournal(Protocol):
     """Where calls are kept: a file of this run, or the process that writes it, for a worker on a cluster."""
 
-    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
-        """The stored answers of questions, by sample."""
+    async def find_all(self, request: AnyRequest) -> dict[int, Answer]:
+        """The stored answers, by sample."""
 
-    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+    async def keep_all(self, request: AnyRequest, answers: Mapping[int, Answer]) -> None:
         """Store the answers of one request, all or none; they are committed when this returns."""
 
     async def reject_all(self, keys: Sequence[str]) -> None:
@@ -72,17 +69,13 @@ class CallPool(Protocol):
     def forget(self, case_id: str) -> None:
         """The case is not under way any more."""
 
-    def holds(self, questions: Sequence[Question]) -> bool:
-        """Whether one of these calls is away."""
+    def holds(self, request: AnyRequest) -> bool:
+        """Whether one of its calls is away."""
 
     async def ask(
-        self,
-        backend: Backend,
-        questions: Sequence[Question],
-        shaped: Callable[[], CallParameters],
-        price: Price | None,
+        self, backend: Backend, request: AnyRequest, shaped: Callable[[], AnyRequest], price: Price | None
     ) -> NoReturn:
-        """Take a request, whose parameters `shaped` gives; whatever becomes of it is raised."""
+        """Take a request, which `shaped` gives as it is sent; whatever becomes of it is raised."""
 
     async def defer(self, case_id: str) -> NoReturn:
         """Have a case begin again once a batch has ended."""
@@ -160,75 +153,82 @@ class ModelClient:
             if server.close is not None:
                 await server.close()
 
-    async def ask(self, ask: Ask[T]) -> list[Reply[T] | Failure]:
+    async def ask(self, wanted: Request[T]) -> list[Reply[T] | Failure]:
         """One outcome for each sample, in order. A failed sample never takes the others with it.
 
         Raises:
             CallError: The model's service denies access, which ends the run.
             BudgetSpent: The request might break the budget.
         """
-        backend = self.backends[ask.role]
-        questions = [_question(backend, ask, ask.messages, sample) for sample in ask.samples]
-        answers, failure = await self._answer(backend, ask, questions)
+        assert wanted.role != PROBE
+        backend = self.backends[wanted.role]
+        request = replace(
+            wanted,
+            seed=wanted.seed if backend.takes_seed else None,
+            model=backend.name.identity,
+            revision=backend.revision,
+            effort=backend.effort,
+        )
+        answers, failure = await self._answer(backend, request)
 
-        async def outcome(question: Question) -> Reply[T] | Failure:
-            if question.sample in answers:
-                answer, replayed = answers[question.sample]
-                return await self._read(backend, ask, question, answer, replayed)
+        async def outcome(sample: int) -> Reply[T] | Failure:
+            if sample in answers:
+                answer, replayed = answers[sample]
+                return await self._read(backend, replace(request, samples=(sample,)), answer, replayed)
             return Failure(failure or CallError("internal", "the provider left out a sample"))
 
-        return list(await asyncio.gather(*(outcome(question) for question in questions)))
+        return list(await asyncio.gather(*(outcome(sample) for sample in request.samples)))
 
     async def _answer(
-        self, backend: Backend, ask: Ask[T], questions: Sequence[Question]
+        self, backend: Backend, request: Request[T]
     ) -> tuple[dict[int, tuple[Answer, bool]], CallError | None]:
         """Answers by sample, each with whether it was replayed, and why samples are missing if any are."""
-        stored = await self.journal.find_all(questions)
+        stored = await self.journal.find_all(request)
         answers = {sample: (answer, True) for sample, answer in stored.items()}
-        missing = [question for question in questions if question.sample not in stored]
-        groups = _groups(backend, missing)
+        parts = _parts(backend, request, [sample for sample in request.samples if sample not in stored])
         if self.pool is not None:
-            self.pool.expect(ask.case_id, len(groups))
+            self.pool.expect(request.case_id, len(parts))
         failure: CallError | None = None
-        for part in await asyncio.gather(
-            *(self._request(backend, ask, group) for group in groups), return_exceptions=True
+        for outcome in await asyncio.gather(
+            *(self._request(backend, part) for part in parts), return_exceptions=True
         ):
-            if isinstance(part, CallError) and part.error_class != "auth":
-                failure = part
-            elif isinstance(part, BaseException):
-                raise part
+            if isinstance(outcome, CallError) and outcome.error_class != "auth":
+                failure = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
             else:
-                answers |= {sample: (answer, False) for sample, answer in part.items()}
+                answers |= {sample: (answer, False) for sample, answer in outcome.items()}
         return answers, failure
 
     async def _read(
-        self, backend: Backend, ask: Ask[T], question: Question, answer: Answer, replayed: bool
+        self, backend: Backend, request: Request[T], answer: Answer, replayed: bool
     ) -> Reply[T] | Failure:
         """Parse a reply; if it breaks its format or refuses, quote that to the model and ask once more.
 
         A reply that was cut off because of its thinking is requested again with a wider limit before.
         """
+        (sample,) = request.samples
         calls: tuple[CallRecord, ...] = ()
         rejected: list[str] = []
         if answer.thinking_tokens:
             backend.abilities.thinks = True
-        if _was_cut_by_thinking(backend, ask, answer):
+        if _was_cut_by_thinking(backend, request, answer):
             backend.abilities.thinks = True
-            calls = (self._record(backend, ask, question, answer, replayed, _cut_fault(answer)),)
-            rejected.append(question.key)
-            wide = question.with_parameter(_WIDENED, True)
-            answers, failure = await self._answer(backend, ask, [wide])
+            calls = (self._record(backend, request, answer, replayed, _cut_fault(answer)),)
+            rejected.append(request.key(sample))
+            request = replace(request, widened=True)
+            answers, failure = await self._answer(backend, request)
             if not answers:
                 return Failure(failure or CallError("internal", "the provider left out a sample"), calls)
-            question, (answer, replayed) = wide, answers[question.sample]
-            self.usage.widened += not replayed or self._is_first_look(wide.key)
-        unwritten = _is_thinking_only(backend, ask, answer)
-        fault = _cut_fault(answer) if unwritten else _fault(ask, answer)
-        first = self._record(backend, ask, question, answer, replayed, fault)
+            answer, replayed = answers[sample]
+            self.usage.widened += not replayed or self._is_first_look(request.key(sample))
+        unwritten = _is_thinking_only(backend, request, answer)
+        fault = _cut_fault(answer) if unwritten else _fault(request, answer)
+        first = self._record(backend, request, answer, replayed, fault)
         calls = (*calls, first)
         if fault is None:
-            return _reply(ask, answer, calls)
-        rejected.append(question.key)
+            return _reply(request, answer, calls)
+        rejected.append(request.key(sample))
         if unwritten:
             # There is no reply that a correction turn could quote.
             await self.journal.reject_all(rejected)
@@ -237,22 +237,22 @@ class ModelClient:
             Message("assistant", answer.text[:_MAX_QUOTE].strip() or _NO_TEXT),
             Message("user", _CORRECTION.format(fault=fault)),
         )
-        corrected = _question(backend, ask, (*question.messages, *turns), question.sample)
-        answers, failure = await self._answer(backend, ask, [corrected])
+        corrected = replace(request, messages=(*request.messages, *turns), widened=False)
+        answers, failure = await self._answer(backend, corrected)
         if not answers:
             return Failure(failure or CallError("internal", "the provider left out a sample"), calls)
-        second, second_replayed = answers[question.sample]
-        second_fault = _fault(ask, second)
-        calls = (*calls, self._record(backend, ask, corrected, second, second_replayed, second_fault))
+        second, second_replayed = answers[sample]
+        second_fault = _fault(request, second)
+        calls = (*calls, self._record(backend, corrected, second, second_replayed, second_fault))
         if second_fault is None:
-            return _reply(ask, second, calls)
+            return _reply(request, second, calls)
         for used, attempt in ((1, second), (0, answer)):
-            value = _fall_back(ask, attempt)
+            value = _fall_back(request, attempt)
             if value is not None:
                 last = len(calls) - 2 + used
                 marked = tuple(replace(call, incomplete=index == last) for index, call in enumerate(calls))
                 return Reply(value, attempt.text, marked, second_fault, attempt.logprobs)
-        await self.journal.reject_all([*rejected, corrected.key])
+        await self.journal.reject_all([*rejected, corrected.key(sample)])
         error_class: ErrorClass = "refusal" if _refused(second) else "invalid_output"
         return Failure(CallError(error_class, f"{second.server}: {second_fault}"), calls)
 
@@ -263,113 +263,76 @@ class ModelClient:
         self._widened.add(key)
         return True
 
-    async def _request(
-        self, backend: Backend, ask: Ask[T], questions: Sequence[Question]
-    ) -> dict[int, Answer]:
-        """One request for samples of one prompt; each answer is stored as soon as it is there.
+    async def _request(self, backend: Backend, request: AnyRequest) -> dict[int, Answer]:
+        """Samples that are one request; each answer is stored as soon as it is there.
 
         Raises:
             CallError: All attempts are spent.
             BudgetSpent: The request might break the budget.
         """
-        parameters = self._parameters(backend, ask, questions)
         price = self.price_of(backend)
-        if self.pool is not None:
-            if backend.batches is not None or self.pool.holds(questions):
+        if self.pool is None:
+            return await self._send(backend, request, price)
+        if backend.batches is not None or self.pool.holds(request):
 
-                def shaped() -> CallParameters:
-                    asked = self._parameters(backend, ask, questions)
-                    call = backend.abilities.shaped(asked, backend.constraints)
-                    self._report_not_sent(backend)
-                    return call
+            def shaped() -> AnyRequest:
+                sent = backend.abilities.shaped(_with_room(backend, request), backend.constraints)
+                self._report_not_sent(backend)
+                return sent
 
-                await self.pool.ask(backend, questions, shaped, price)
-            try:
-                answers = await self._send(backend, ask, questions, parameters, price)
-            except BudgetHeld:
-                await self.pool.defer(ask.case_id)
-            except BaseException:
-                self.pool.came(ask.case_id)
-                raise
-            self.pool.came(ask.case_id)
-            return answers
-        return await self._send(backend, ask, questions, parameters, price)
+            await self.pool.ask(backend, request, shaped, price)
+        try:
+            answers = await self._send(backend, request, price)
+        except BudgetHeld:
+            await self.pool.defer(request.case_id)
+        except BaseException:
+            self.pool.came(request.case_id)
+            raise
+        self.pool.came(request.case_id)
+        return answers
 
-    def _parameters(
-        self, backend: Backend, ask: Ask[T], questions: Sequence[Question], most: int | None = None
-    ) -> CallParameters:
-        """The request as the recipe wants it, with room for thinking; `most` bounds the limit."""
-        effort = backend.effort
-        room = backend.room_after(questions[0].messages)
-        bounds = [bound for bound in (room, most) if bound is not None]
-        wide = _WIDENED in questions[0].parameters
-        limit = ask.max_tokens
-        if not ask.reply.choices:
-            limit = backend.abilities.limit(limit, effort, min(bounds, default=None), wide=wide)
-        return CallParameters(
-            role=ask.role,
-            case_id=ask.case_id,
-            samples=tuple(question.sample for question in questions),
-            temperature=ask.temperature,
-            max_tokens=limit,
-            schema=ask.reply.schema,
-            schema_name=ask.reply.name,
-            seed=ask.seed if backend.takes_seed else None,
-            constraint=backend.constraints[0],
-            logprobs=(ask.logprobs and backend.logprobs) or bool(ask.reply.choices),
-            choices=ask.reply.choices,
-            effort=effort,
-        )
-
-    async def _send(
-        self,
-        backend: Backend,
-        ask: Ask[T],
-        questions: Sequence[Question],
-        parameters: CallParameters,
-        price: Price | None,
-    ) -> dict[int, Answer]:
-        messages = questions[0].messages
-        async with self.budget.reserve(max_spend(messages, parameters, price), ask.case_id) as reservation:
-            received = await self._received(backend, ask, questions, parameters)
+    async def _send(self, backend: Backend, request: AnyRequest, price: Price | None) -> dict[int, Answer]:
+        roomy = _with_room(backend, request)
+        async with self.budget.reserve(max_spend(roomy, price), request.case_id) as reservation:
+            received = await self._received(backend, request, roomy)
             reservation.actual = spend(received, price)
             if not self.limits.keep_thinking:
                 received = [replace(answer, thinking="") for answer in received]
-            answered = list(zip(questions, received, strict=False))
+            answers = dict(zip(request.samples, received, strict=False))
             # Counted first: a run that ends while the journal commits still finds them there.
-            self.count_all([answer for _, answer in answered], price)
-            if answered:
-                await self.journal.keep_all(answered, role=ask.role, case_id=ask.case_id)
-            return {question.sample: answer for question, answer in answered}
+            self.count_all([*answers.values()], price)
+            if answers:
+                await self.journal.keep_all(request, answers)
+            return answers
 
-    async def _received(
-        self, backend: Backend, ask: Ask[T], questions: Sequence[Question], parameters: CallParameters
-    ) -> list[Answer]:
+    async def _received(self, backend: Backend, request: AnyRequest, roomy: AnyRequest) -> list[Answer]:
         """The answers to a request, sent without what the service refuses until it accepts the rest.
 
         Raises:
             CallError: It refuses the request for another reason, or all attempts are spent.
         """
-        messages, abilities = questions[0].messages, backend.abilities
+        abilities = backend.abilities
         for _ in range(MAX_REFUSALS):
-            call = abilities.shaped(parameters, backend.constraints)
+            sent = abilities.shaped(roomy, backend.constraints)
             self._report_not_sent(backend)
-            if "n" in abilities.refused and len(questions) > 1:
+            if "n" in abilities.refused and len(request.samples) > 1:
                 parts = [
-                    self._received(backend, ask, [question], replace(parameters, samples=(question.sample,)))
-                    for question in questions
+                    self._received(
+                        backend, replace(request, samples=(sample,)), replace(roomy, samples=(sample,))
+                    )
+                    for sample in request.samples
                 ]
                 return [answer for part in await asyncio.gather(*parts) for answer in part]
             try:
-                return await self.dispatcher.send(backend, messages, call)
+                return await self.dispatcher.send(backend, sent)
             except CallError as error:
-                if error.error_class == "context_length" and call.max_tokens > ask.max_tokens:
+                if error.error_class == "context_length" and sent.max_tokens > request.max_tokens:
                     # The room for thinking exceeds the context window, whose size is not known exactly.
-                    parameters = self._parameters(backend, ask, questions, room_after(error) or 0)
-                elif not abilities.learn(error, call):
+                    roomy = _with_room(backend, request, room_after(error) or 0)
+                elif not abilities.learn(error, sent):
                     raise
                 else:
-                    parameters = self._parameters(backend, ask, questions)
+                    roomy = _with_room(backend, request)
         raise CallError("internal", f"{backend.name} refuses every form of a request")
 
     def _report_not_sent(self, backend: Backend) -> None:
@@ -406,26 +369,22 @@ class ModelClient:
         return price_of(backend, self.prices)
 
     def _record(
-        self,
-        backend: Backend,
-        ask: Ask[T],
-        question: Question,
-        answer: Answer,
-        replayed: bool,
-        fault: str | None,
+        self, backend: Backend, request: AnyRequest, answer: Answer, replayed: bool, fault: str | None
     ) -> CallRecord:
+        (sample,) = request.samples
+        key = request.key(sample)
         if self.pool is not None:
             # Its replies come through the journal, and are new all the same.
-            replayed = replayed and not self.pool.is_new(question.key)
-            self._replays[ask.case_id] += replayed
+            replayed = replayed and not self.pool.is_new(key)
+            self._replays[request.case_id] += replayed
         else:
             self.usage.replayed += replayed
         return CallRecord(
-            key=question.key,
-            role=ask.role,
-            sample=question.sample,
+            key=key,
+            role=request.role,
+            sample=sample,
             model=str(backend.name),
-            prompt=tuple(text_hash(message.text) for message in question.messages),
+            prompt=tuple(text_hash(message.text) for message in request.messages),
             input_tokens=answer.input_tokens,
             output_tokens=answer.output_tokens,
             cached_tokens=answer.cached_tokens,
@@ -436,8 +395,8 @@ class ModelClient:
             server=answer.server,
             estimated=answer.estimated,
             thinking_tokens=answer.thinking_tokens,
-            effort=backend.effort,
-            widened=_WIDENED in question.parameters,
+            effort=request.effort,
+            widened=request.widened,
         )
 
 
@@ -449,46 +408,38 @@ def price_of(backend: Backend, prices: Prices) -> Price | None:
     return price.times(backend.batches.provider.limits.price_share)
 
 
-def _question(backend: Backend, ask: Ask[T], messages: tuple[Message, ...], sample: int) -> Question:
-    parameters: dict[str, Any] = {
-        "temperature": ask.temperature,
-        "max_tokens": ask.max_tokens,
-        "schema": ask.reply.schema,
-    }
-    if backend.takes_seed:
-        parameters["seed"] = ask.seed
-    if ask.logprobs:
-        parameters["logprobs"] = True
-    if ask.reply.choices:
-        parameters["choices"] = list(ask.reply.choices)
-    if backend.effort is not None:
-        parameters["effort"] = backend.effort
-    return Question(
-        model=backend.name.identity,
-        revision=backend.revision,
-        messages=messages,
-        parameters=parameters,
-        sample=sample,
+def _with_room(backend: Backend, request: AnyRequest, most: int | None = None) -> AnyRequest:
+    """The request with room for thinking, which `most` bounds, and with the best constraint."""
+    bounds = [bound for bound in (backend.room_after(request.messages), most) if bound is not None]
+    limit = request.max_tokens
+    if not request.choices:
+        room = min(bounds, default=None)
+        limit = backend.abilities.limit(limit, request.effort, room, wide=request.widened)
+    return replace(
+        request,
+        max_tokens=limit,
+        constraint=backend.constraints[0],
+        logprobs=(request.logprobs and backend.logprobs) or bool(request.choices),
     )
 
 
-def _reply(ask: Ask[T], answer: Answer, calls: tuple[CallRecord, ...]) -> Reply[T]:
-    return Reply(ask.reply.parse(answer.text), answer.text, calls, logprobs=answer.logprobs)
+def _reply(request: Request[T], answer: Answer, calls: tuple[CallRecord, ...]) -> Reply[T]:
+    return Reply(request.reply.parse(answer.text), answer.text, calls, logprobs=answer.logprobs)
 
 
 def _refused(answer: Answer) -> bool:
     return answer.finish_reason in _REFUSALS
 
 
-def _fault(ask: Ask[T], answer: Answer) -> str | None:
+def _fault(request: Request[T], answer: Answer) -> str | None:
     """What is wrong with a reply, in words that can be quoted to the model; None if it is valid."""
-    reply = ask.reply
+    reply = request.reply
     if _refused(answer):
         return _REFUSED
-    if len(answer.text) > _MAX_CHARACTERS_A_TOKEN * ask.max_tokens:
-        allowed = plural(ask.max_tokens, "token")
+    if len(answer.text) > _MAX_CHARACTERS_A_TOKEN * request.max_tokens:
+        allowed = plural(request.max_tokens, "token")
         return f"the reply is {len(answer.text):,} characters long, for {allowed} at most"
-    if answer.is_cut_off and (not reply.may_be_cut or answer.is_unwritten) and not reply.choices:
+    if answer.is_cut_off and (not reply.may_be_cut or answer.is_unwritten) and not request.choices:
         blank = len(answer.text) - len("".join(answer.text.split()))
         if answer.text and blank > len(answer.text) // 2:
             written = plural(answer.output_tokens, "token")
@@ -506,29 +457,29 @@ def _cut_fault(answer: Answer) -> str:
     return f"{fault}, {answer.thinking_tokens:,} of them thinking" if answer.thinking_tokens else fault
 
 
-def _was_cut_by_thinking(backend: Backend, ask: Ask[T], answer: Answer) -> bool:
+def _was_cut_by_thinking(backend: Backend, request: Request[T], answer: Answer) -> bool:
     """Whether a wider limit may bring the reply, of which nothing or a part was written.
 
     The text of a model that thinks may be thinking itself: where a chat template opens the tag and the limit
     comes before its end, no tag is in it.
     """
-    if ask.reply.choices or not answer.is_cut_off:
+    if request.choices or not answer.is_cut_off:
         return False
     thought = answer.is_unwritten or answer.thinking_tokens > 0
     return thought or backend.abilities.may_think(backend.effort)
 
 
-def _is_thinking_only(backend: Backend, ask: Ask[T], answer: Answer) -> bool:
+def _is_thinking_only(backend: Backend, request: Request[T], answer: Answer) -> bool:
     """Whether even the widest limit brought no reply: thinking without its end may lack all tags."""
-    if ask.reply.choices or not answer.is_cut_off:
+    if request.choices or not answer.is_cut_off:
         return False
-    endless = not answer.thinking_tokens and answer.output_tokens > ask.max_tokens
+    endless = not answer.thinking_tokens and answer.output_tokens > request.max_tokens
     return answer.is_unwritten or (endless and backend.abilities.may_think(backend.effort))
 
 
-def _fall_back(ask: Ask[T], answer: Answer) -> T | None:
-    fallback = ask.reply.fallback
-    too_long = len(answer.text) > _MAX_CHARACTERS_A_TOKEN * ask.max_tokens
+def _fall_back(request: Request[T], answer: Answer) -> T | None:
+    fallback = request.reply.fallback
+    too_long = len(answer.text) > _MAX_CHARACTERS_A_TOKEN * request.max_tokens
     if fallback is None or _refused(answer) or too_long:
         return None
     try:
@@ -537,17 +488,20 @@ def _fall_back(ask: Ask[T], answer: Answer) -> T | None:
         return None
 
 
-def _groups(backend: Backend, questions: Sequence[Question]) -> list[Sequence[Question]]:
+def _parts(backend: Backend, request: AnyRequest, samples: Sequence[int]) -> list[AnyRequest]:
     """Samples of one prompt, by the requests that ask for them."""
-    size = len(questions) if backend.many_samples else 1
+    size = len(samples) if backend.many_samples else 1
     if backend.batches is not None:
         size = min(size, backend.batches.max_samples)
-    return [questions[start : start + size] for start in range(0, len(questions), size or 1)]
+    return [
+        replace(request, samples=tuple(samples[start : start + size]))
+        for start in range(0, len(samples), size or 1)
+    ]
 
 
-def max_spend(messages: Sequence[Message], call: CallParameters, price: Price | None) -> Spend:
+def max_spend(request: AnyRequest, price: Price | None) -> Spend:
     """The most that a request may use."""
-    read, written = max_prompt_tokens(messages), call.max_reply_tokens
+    read, written = max_prompt_tokens(request.messages), request.max_reply_tokens
     return Spend(read + written, price.cost(read, written) if price else 0.0)
 
 

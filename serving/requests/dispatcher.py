@@ -22,10 +22,12 @@ from functools import partial
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential_jitter
 
-from serving.backends.backend import PROBE, Backend, CallParameters, Server, exchange
+from serving.backends.backend import Backend, Server, exchange
 from serving.protocol.errors import CallError
 from serving.protocol.limits import AdaptiveLimiter, Limits
 from serving.protocol.messages import Answer, Message, max_prompt_tokens
+from serving.protocol.reply import FREE_TEXT
+from serving.protocol.request import PROBE, AnyRequest, Request
 from serving.requests.endpoint import Endpoint, Look, rate
 
 logger = logging.getLogger("evigraph.serving")
@@ -108,7 +110,7 @@ class Dispatcher:
         width = min(self._limits.max_connections or backend.choices_at_once, backend.choices_at_once)
         return AdaptiveLimiter(float(width), width)
 
-    async def send(self, backend: Backend, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+    async def send(self, backend: Backend, request: AnyRequest) -> list[Answer]:
         """One request, tried again while that may help.
 
         Raises:
@@ -120,7 +122,7 @@ class Dispatcher:
             async for attempt in attempts(0 if spent else self._limits.max_retries, self._count_retry):
                 with attempt:
                     return await self._attempt(
-                        backend, messages, call, retries=attempt.retry_state.attempt_number - 1
+                        backend, request, retries=attempt.retry_state.attempt_number - 1
                     )
         except CallError as error:
             if error.error_class == "connection":
@@ -147,28 +149,24 @@ class Dispatcher:
         for endpoint in self.endpoints.values():
             await endpoint.close()
 
-    async def _attempt(
-        self, backend: Backend, messages: Sequence[Message], call: CallParameters, retries: int
-    ) -> list[Answer]:
-        case = self._cases.get(call.case_id)
+    async def _attempt(self, backend: Backend, request: AnyRequest, retries: int) -> list[Answer]:
+        case = self._cases.get(request.case_id)
         if case is None:
-            case = self._cases[call.case_id] = _Conversations(next(self._turns))
-        tokens = max_prompt_tokens(messages) + call.max_reply_tokens
+            case = self._cases[request.case_id] = _Conversations(next(self._turns))
+        tokens = max_prompt_tokens(request.messages) + request.max_reply_tokens
         while True:
             await self._wait_until_one_is_up(backend)
-            server = self._route(backend, messages, case)
+            server = self._route(backend, request.messages, case)
             endpoint = self.endpoints[server.endpoint]
-            async with endpoint.place(case.priority, tokens, choice=bool(call.choices)) as taken:
+            async with endpoint.place(case.priority, tokens, choice=bool(request.choices)) as taken:
                 if endpoint.down:
                     # It went while the request waited for its place; that is no attempt.
                     continue
                 self.sent.append(began := time.monotonic())
                 try:
-                    answers = await exchange(
-                        server, messages, call, limit_s=self._limits.timeout, retries=retries
-                    )
+                    answers = await exchange(server, request, limit_s=self._limits.timeout, retries=retries)
                 except CallError as error:
-                    logger.debug("attempt %d for case %s failed: %s", retries + 1, call.case_id, error)
+                    logger.debug("attempt %d for case %s failed: %s", retries + 1, request.case_id, error)
                     if error.error_class in ("connection", "timeout"):
                         case.avoided.add(server.endpoint)
                     await self._learn(endpoint, error, taken)
@@ -241,17 +239,9 @@ class Dispatcher:
 
 async def _answers_a_word(server: Server, limit_s: float) -> bool:
     """Whether the smallest request gets any reply in time."""
-    call = CallParameters(
-        role=PROBE,
-        case_id="",
-        samples=(0,),
-        temperature=0.0,
-        max_tokens=1,
-        schema=None,
-        schema_name="",
-    )
+    request = Request(PROBE, "", (Message("user", "Hello"),), FREE_TEXT, max_tokens=1, seed=None)
     try:
-        await exchange(server, (Message("user", "Hello"),), call, limit_s=limit_s, retries=0)
+        await exchange(server, request, limit_s=limit_s, retries=0)
     except CallError as error:
         return error.error_class not in ("connection", "timeout")
     return True

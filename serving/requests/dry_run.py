@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from serving.backends.backend import Backend, CallParameters
+from serving.backends.backend import Backend
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Answer, Message, weighed
+from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import EXPECTED_THINKING
 
-Write = Callable[[CallParameters, int, Sequence[Message]], str]
+Write = Callable[[AnyRequest, int], str]
 """Makes up the reply to one sample of a request."""
 
 CHARACTERS_A_TOKEN = 4
@@ -48,7 +49,7 @@ class Tally:
     input_tokens: int = 0
     output_tokens: int = 0
     thinking_tokens: int = 0
-    sent: CallParameters | None = None
+    sent: AnyRequest | None = None
 
 
 Tallies = dict[tuple[str, str], Tally]
@@ -69,26 +70,26 @@ def added(parts: Iterable[Tally]) -> Tally:
     return total
 
 
-def _larger(one: CallParameters | None, other: CallParameters | None) -> CallParameters | None:
+def _larger(one: AnyRequest | None, other: AnyRequest | None) -> AnyRequest | None:
     if one is None or other is None:
         return one or other
     return other if other.max_reply_tokens > one.max_reply_tokens else one
 
 
-def options_sent(call: CallParameters) -> str:
+def options_sent(request: AnyRequest) -> str:
     """The options of a request in one line, for people."""
-    parts = [f"{call.limit_field} {call.max_tokens:,}"]
-    parts.append("no temperature" if call.temperature is None else f"temperature {call.temperature:g}")
-    if call.effort is not None:
-        parts.append(f"effort {call.effort}")
-    if len(call.samples) > 1:
-        parts.append(f"n {len(call.samples)}")
-    if call.seed is not None:
+    parts = [f"{request.limit_field} {request.max_tokens:,}"]
+    parts.append("no temperature" if request.temperature is None else f"temperature {request.temperature:g}")
+    if request.effort is not None:
+        parts.append(f"effort {request.effort}")
+    if len(request.samples) > 1:
+        parts.append(f"n {len(request.samples)}")
+    if request.seed is not None:
         parts.append("a seed")
-    if call.logprobs:
+    if request.logprobs:
         parts.append("log-probabilities")
-    if call.schema is not None:
-        parts.append("schema by the prompt only" if call.constraint == "none" else call.constraint)
+    if request.schema is not None:
+        parts.append("schema by the prompt only" if request.constraint == "none" else request.constraint)
     return ", ".join(parts)
 
 
@@ -102,9 +103,9 @@ def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
     """
     counter = TokenCounter(backend.count_tokens)
 
-    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
-        texts = [write(call, sample, messages) for sample in call.samples]
-        read = await counter.conversation(messages)
+    async def complete(request: AnyRequest) -> list[Answer]:
+        texts = [write(request, sample) for sample in request.samples]
+        read = await counter.conversation(request.messages)
         written = [await counter.reply(text) for text in texts]
         answers = [
             Answer(
@@ -112,20 +113,20 @@ def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
                 finish_reason="stop",
                 # As in a run, the prompt is counted once for all samples of a request.
                 input_tokens=read.tokens if index == 0 else 0,
-                output_tokens=min(count.tokens, call.max_tokens),
-                logprobs=(weighed(_shares(text, call.choices)),) if call.choices else (),
+                output_tokens=min(count.tokens, request.max_tokens),
+                logprobs=(weighed(_shares(text, request.choices)),) if request.choices else (),
             )
             for index, (text, count) in enumerate(zip(texts, written, strict=True))
         ]
-        tally = tallies.setdefault((call.role, call.schema_name), Tally())
+        tally = tallies.setdefault((request.role, request.reply.name), Tally())
         tally.calls += len(answers)
         tally.requests += 1
-        tally.sent = _larger(tally.sent, call)
+        tally.sent = _larger(tally.sent, request)
         tally.estimated += not all(count.exact for count in (read, *written))
         tally.input_tokens += read.tokens
         tally.output_tokens += sum(answer.output_tokens for answer in answers)
-        if backend.abilities.may_think(call.effort):
-            tally.thinking_tokens += len(answers) * EXPECTED_THINKING[call.effort]
+        if backend.abilities.may_think(request.effort):
+            tally.thinking_tokens += len(answers) * EXPECTED_THINKING[request.effort]
         return answers
 
     return replace(

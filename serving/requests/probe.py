@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cases.texts import plural
-from serving.backends.backend import PROBE, Backend, CallParameters, Constraint, Server, exchange
+from serving.backends.backend import Backend, Server, exchange
 from serving.protocol.abilities import MAX_REFUSALS, Abilities, is_limit_too_low
-from serving.protocol.call import LimitField
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.messages import Answer, Message
+from serving.protocol.reply import JsonSchema, ReplyFormat, free_text
+from serving.protocol.request import PROBE, AnyRequest, Constraint, LimitField, Request
 from serving.protocol.thinking import Effort
 from serving.requests.dispatcher import attempts
 
@@ -26,7 +27,7 @@ TIMEOUT_S = 180.0
 _WORDS = ("zebra-17", "zebra-42")
 """Words that no model writes unless it is constrained to them."""
 
-_SCHEMA = {
+_SCHEMA: JsonSchema = {
     "type": "object",
     "properties": {"word": {"type": "string", "enum": list(_WORDS)}},
     "required": ["word"],
@@ -254,9 +255,7 @@ class _Asked:
     abilities: Abilities
     constraints: tuple[Constraint, ...]
 
-    async def ask(
-        self, messages: Sequence[Message], call: CallParameters, max_retries: int | None = None
-    ) -> list[Answer]:
+    async def ask(self, request: AnyRequest, max_retries: int | None = None) -> list[Answer]:
         """The answers to one request, sent without what the service refuses by name.
 
         Raises:
@@ -265,7 +264,7 @@ class _Asked:
             CallError: It refuses the request.
         """
         for _ in range(MAX_REFUSALS):
-            shaped = self.abilities.shaped(call, self.constraints)
+            shaped = self.abilities.shaped(request, self.constraints)
             if self.abilities.thinks:
                 shaped = replace(shaped, max_tokens=_MAX_TOKENS)
             if self.abilities.max_output is not None:
@@ -274,7 +273,7 @@ class _Asked:
                 shaped = replace(shaped, samples=shaped.samples[:1])
             may_widen = shaped.max_tokens < _MAX_TOKENS
             try:
-                answers = await self._exchange(messages, shaped, max_retries)
+                answers = await self._exchange(shaped, max_retries)
             except CallError as error:
                 if may_widen and is_limit_too_low(error):
                     self.abilities.thinks = True
@@ -288,9 +287,7 @@ class _Asked:
             return answers
         raise CallError("internal", "the server refuses every form of a request")
 
-    async def _exchange(
-        self, messages: Sequence[Message], call: CallParameters, max_retries: int | None
-    ) -> list[Answer]:
+    async def _exchange(self, request: AnyRequest, max_retries: int | None) -> list[Answer]:
         retries = self.max_retries if max_retries is None else max_retries
         try:
             async for attempt in attempts(retries):
@@ -298,9 +295,7 @@ class _Asked:
                     number = attempt.retry_state.attempt_number
                     try:
                         limit_s = min(self.limit_s, TIMEOUT_S)
-                        return await exchange(
-                            self.server, messages, call, limit_s=limit_s, retries=number - 1
-                        )
+                        return await exchange(self.server, request, limit_s=limit_s, retries=number - 1)
                     except CallError as error:
                         if error.retryable and number <= retries:
                             self.report(f"small request {number} of {retries + 1} failed: {error}")
@@ -315,7 +310,7 @@ class _Asked:
             raise
         raise AssertionError("tenacity ends by a result or an exception")
 
-    async def try_(self, messages: Sequence[Message], call: CallParameters) -> list[Answer] | None:
+    async def try_(self, request: AnyRequest) -> list[Answer] | None:
         """The answers to a request with optional parts, or None if the server cannot give them.
 
         A server that fails at such a request and answers the plainest one just after lacks the ability; some
@@ -325,14 +320,14 @@ class _Asked:
             _Silent: As `ask`.
         """
         try:
-            return await self.ask(messages, call, min(1, self.max_retries))
+            return await self.ask(request, min(1, self.max_retries))
         except CallError:
             return None
         except _Silent as silent:
             if not silent.is_busy:
-                await self.ask(_PLAIN, _call((0,), plain=True))
+                await self.ask(_PLAIN_REQUEST)
                 return None
-        return await self.ask(messages, call)
+        return await self.ask(request)
 
 
 class _Silent(ModelError):
@@ -350,7 +345,7 @@ class _Silent(ModelError):
 async def _probe(backend: Backend, asked: _Asked) -> Findings:
     """Ask from plain to rich: what works together need not be tried by itself."""
     try:
-        plain = await asked.ask(_PLAIN, _call((0,), plain=True))
+        plain = await asked.ask(_PLAIN_REQUEST)
     except CallError as error:
         place, model = asked.server.endpoint, str(backend.name)
         if backend.unlisted:
@@ -361,12 +356,12 @@ async def _probe(backend: Backend, asked: _Asked) -> Findings:
         asked.report(f"{backend.unlisted}; it answers all the same")
     known = _known(backend)
     samples = (0, 1) if known.many_samples else (0,)
-    together = _call(samples, constraint=known.constraint, logprobs=known.logprobs)
-    answers = await asked.try_(_BANANA, together)
+    together = _request(_BANANA, samples, constraint=known.constraint, logprobs=known.logprobs)
+    answers = await asked.try_(together)
     if answers is None:
-        await asked.try_(_BANANA, _call((0,)))
-        both = await asked.try_(_BANANA, _call((0, 1))) if known.many_samples else None
-        likely = await asked.try_(_BANANA, _call((0,), logprobs=True)) if known.logprobs else None
+        await asked.try_(_request(_BANANA))
+        both = await asked.try_(_request(_BANANA, (0, 1))) if known.many_samples else None
+        likely = await asked.try_(_request(_BANANA, logprobs=True)) if known.logprobs else None
         many, logprobs = len(both or ()) == 2, bool(likely and likely[0].logprobs)
         constraint = await _best_constraint(backend, asked, backend.constraints)
     else:
@@ -390,9 +385,9 @@ async def _best_constraint(backend: Backend, asked: _Asked, constraints: Sequenc
     for constraint in constraints:
         if constraint == "none":
             break
-        call = _call((0,), constraint=constraint)
-        answers = await asked.try_(_CHATTY if constraint == "json_object" else _BANANA, call)
-        tried = asked.abilities.shaped(call, backend.constraints).constraint == constraint
+        request = _request(_CHATTY if constraint == "json_object" else _BANANA, constraint=constraint)
+        answers = await asked.try_(request)
+        tried = asked.abilities.shaped(request, backend.constraints).constraint == constraint
         if tried and answers is not None and _obeys(answers, constraint):
             return constraint
     return backend.constraints[-1]
@@ -421,33 +416,37 @@ def _obeys(answers: Sequence[Answer], constraint: Constraint) -> bool:
 
 
 async def _seed_repeats(asked: _Asked) -> bool:
-    replies = [await asked.try_(_LETTERS, _call((0,), schema=False, seed=17)) for _ in range(2)]
+    replies = [await asked.try_(_request(_LETTERS, schema=None, seed=17)) for _ in range(2)]
     first, second = replies
     # Two empty replies of a model that thinks prove nothing.
     return bool(first and second and first[0].text and first[0].text == second[0].text)
 
 
-def _call(
-    samples: tuple[int, ...],
+def _request(
+    messages: tuple[Message, ...],
+    samples: tuple[int, ...] = (0,),
     *,
     constraint: Constraint = "none",
     logprobs: bool = False,
-    schema: bool = True,
+    schema: JsonSchema | None = _SCHEMA,
     seed: int | None = None,
-    plain: bool = False,
-) -> CallParameters:
-    return CallParameters(
-        role=PROBE,
-        case_id="",
-        samples=samples,
-        temperature=None if plain else _TEMPERATURE,
-        max_tokens=_MAX_TOKENS if plain else _SHORT,
-        schema=_SCHEMA if schema and not plain else None,
-        schema_name="word",
-        seed=seed,
+) -> AnyRequest:
+    reply = ReplyFormat("word", schema, free_text)
+    return Request(
+        PROBE,
+        "",
+        messages,
+        reply,
+        samples,
+        _TEMPERATURE,
+        _SHORT,
+        seed,
+        logprobs,
         constraint=constraint,
-        logprobs=logprobs,
     )
+
+
+_PLAIN_REQUEST = replace(_request(_PLAIN, schema=None), temperature=None, max_tokens=_MAX_TOKENS)
 
 
 def _tokens(number: int | None) -> str:

@@ -11,11 +11,13 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
-from serving.journal.journal import Journal, JournalError, Question
+from serving.journal.journal import Journal, JournalError
 from serving.protocol.budget import Budget, BudgetSpent, Reservation, Spend
 from serving.protocol.messages import Answer
+from serving.protocol.request import AnyRequest
 from serving.requests.client import ModelClient, spend
 from serving.requests.endpoint import Endpoint
 
@@ -61,20 +63,18 @@ class RelayedCalls:
     def __init__(self, line: Line) -> None:
         self._line = line
 
-    async def find_all(self, questions: Sequence[Question]) -> dict[int, Answer]:
+    async def find_all(self, request: AnyRequest) -> dict[int, Answer]:
         """The stored answers by sample, be they of another case or of another worker."""
-        if not questions:
-            return {}
-        found: list[Answer | None] = await self._line.ask("find", [question.key for question in questions])
-        return {
-            question.sample: answer
-            for question, answer in zip(questions, found, strict=True)
-            if answer is not None
-        }
+        keys = [request.key(sample) for sample in request.samples]
+        found: list[Answer | None] = await self._line.ask("find", keys)
+        answers = zip(request.samples, found, strict=True)
+        return {sample: answer for sample, answer in answers if answer is not None}
 
-    async def keep_all(self, answered: Sequence[tuple[Question, Answer]], *, role: str, case_id: str) -> None:
+    async def keep_all(self, request: AnyRequest, answers: Mapping[int, Answer]) -> None:
         """Send the answers of one request, and wait until they are committed."""
-        await self._line.ask("store", list(answered), role, case_id)
+        # Parsers are functions, which no transport takes.
+        plain = replace(request, reply=replace(request.reply, parse=str, fallback=None))
+        await self._line.ask("store", plain, answers)
 
     async def reject_all(self, keys: Sequence[str]) -> None:
         """Mark replies that no parser could use."""
@@ -167,9 +167,9 @@ class Desk:
         """
         match message:
             case ("find", number, keys):
-                self._reply(number, [self._journal.find_key(key) for key in keys])
-            case ("store", number, answered, role, case_id):
-                self._begin(self._store(number, answered, role, case_id))
+                self._reply(number, [self._journal.find(key) for key in keys])
+            case ("store", number, request, answers):
+                self._begin(self._store(number, request, answers))
             case ("reject", number, keys):
                 self._begin(self._reject(number, keys))
             case ("reserve", number, maximum, case_id):
@@ -196,20 +196,17 @@ class Desk:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _store(
-        self, number: int, answered: Sequence[tuple[Question, Answer]], role: str, case_id: str
-    ) -> None:
-        price = self._client.prices.get(answered[0][0].model)
-        answers = [answer for _, answer in answered]
+    async def _store(self, number: int, request: AnyRequest, answers: Mapping[int, Answer]) -> None:
+        price = self._client.prices.get(request.model)
         try:
-            await self._journal.keep_all(answered, role=role, case_id=case_id)
+            await self._journal.keep_all(request, answers)
         except JournalError as error:
             self._fail(error)
             return
-        self._client.count_all(answers, price)
+        self._client.count_all([*answers.values()], price)
         budget = self._client.budget
         if not budget.limited:
-            budget.spent = budget.spent.plus(spend(answers, price))
+            budget.spent = budget.spent.plus(spend([*answers.values()], price))
         self._reply(number, None)
 
     async def _reject(self, number: int, keys: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import cli.session
 from cli.progress import progress
 from cli.session import BatchWatcher
 from runs.execute.watcher import Progress
-from serving.protocol.ask import Usage
+from serving.protocol.request import Usage
 from weights.loading import loading
 
 

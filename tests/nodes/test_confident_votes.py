@@ -13,8 +13,8 @@ from nodes.core.context import Context
 from nodes.evidence.aggregate_votes import aggregate_votes
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import reflect_on_labels
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.messages import TokenLogprob
+from serving.protocol.request import Failure, Reply, Request
 from serving.requests.client import ModelClient
 from tests.graph.routes import run
 from tests.nodes.builders import Bench, by_sample, essential, facts, labels, run_node, script
@@ -28,9 +28,9 @@ SURE, UNSURE = 0.8, 0.2
 class TellingClient(ModelClient):
     """One token a letter, at a probability of 0.8; `e` could be `n` and the other way round."""
 
-    asks: list[Ask[Any]]
+    asks: list[Request[Any]]
 
-    async def ask(self, ask: Ask[T]) -> list[Reply[T] | Failure]:
+    async def ask(self, ask: Request[T]) -> list[Reply[T] | Failure]:
         self.asks.append(ask)
         other = {"e": "n", "n": "e"}
         return [
@@ -54,7 +54,7 @@ def telling(bench: Bench, **settings: Any) -> Context:
     return replace(context, client=client)
 
 
-def asks(context: Context) -> list[Ask[Any]]:
+def asks(context: Context) -> list[Request[Any]]:
     assert isinstance(context.client, TellingClient)
     return context.client.asks
 

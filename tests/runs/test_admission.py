@@ -9,8 +9,8 @@ import pytest
 from runs.execute.admission import Admission
 from runs.execute.rehearsal import Forecast
 from runs.execute.watcher import Progress
-from serving.protocol.ask import Usage
 from serving.protocol.budget import Budget, BudgetSpent, Spend
+from serving.protocol.request import Usage
 
 CALL = 10
 FORECAST = Forecast(calls=4, spend=Spend(60), most=Spend(80), largest_call=Spend(CALL))

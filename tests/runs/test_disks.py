@@ -26,16 +26,18 @@ from runs.record.folder import CALLS, RunFolder, RunWriter
 from runs.record.manifest import RunError
 from runs.review.reviews import Reviews, make_review
 from serving.journal.files import flush_log, take_back
-from serving.journal.journal import Journal, JournalError, Question
+from serving.journal.journal import Journal, JournalError
 from serving.protocol.messages import Answer, Message
+from serving.protocol.request import AnyRequest
 from storage import disks
 from storage.errors import InputError
 from storage.locks import FileLock
 from tests.evigraph import evigraph, write_cases, write_recipe
+from tests.serving.asks import as_sent
 
 
-def question(number: int) -> Question:
-    return Question("m", "r", (Message("user", f"A question {number}"),), {"temperature": 0}, 0)
+def question(number: int) -> AnyRequest:
+    return as_sent(messages=(Message("user", f"A question {number}"),))
 
 
 def answer(number: int) -> Answer:
@@ -44,7 +46,7 @@ def answer(number: int) -> Answer:
 
 def fill(journal: Journal, count: int) -> None:
     for number in range(count):
-        journal.store(question(number), answer(number), role="label", case_id="k")
+        journal.store(question(number), {0: answer(number)})
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def test_a_journal_on_a_disk_of_another_machine_has_no_log(tmp_path: Path, nfs: 
     with closing(Journal(path)) as journal:
         fill(journal, 3)
         with closing(Journal(path, read_only=True)) as reader:
-            found = reader.find(question(2))
+            found = reader.find(question(2).key(0))
             assert found is not None and found.text == "Reply 2"
         assert not path.with_name(f"{CALLS}-wal").exists() and not path.with_name(f"{CALLS}-shm").exists()
     assert mode(path) == "delete"
@@ -111,7 +113,7 @@ def test_a_commit_that_a_kill_broke_off_there_is_taken_back(tmp_path: Path, nfs:
         Journal(path, read_only=True)
     take_back(path)
     with closing(Journal(path, read_only=True)) as journal:
-        assert journal.find(question(1)) == answer(1)
+        assert journal.find(question(1).key(0)) == answer(1)
 
 
 def test_the_log_is_flushed_while_replies_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,16 +18,17 @@ from nodes.evidence.reply_forms import label_reply
 from nodes.question.classify_intent import INTENT_REPLY
 from nodes.question.interpret_question import QUESTION_REPLY, find_question_faults
 from runs.execute.rehearsal import Foreseen, writer
-from serving.backends.backend import CallParameters
 from serving.protocol.errors import CallError
 from serving.protocol.reply import JsonSchema
+from serving.protocol.request import AnyRequest
 from serving.requests.dry_run import Write
+from tests.serving.asks import as_sent
 
 IDS = [str(number) for number in range(1, 401)]
 
 
-def call(schema: JsonSchema | None, case_id: str = "7", role: str = "label") -> CallParameters:
-    return CallParameters(role, case_id, (0, 1), 0.7, 400, schema, "labels")
+def call(schema: JsonSchema | None, case_id: str = "7", name: str = "labels") -> AnyRequest:
+    return as_sent(schema, name, case_id=case_id, samples=(0, 1))
 
 
 def writer_of(system: str, foreseen: Foreseen | None = None, **values: Any) -> Write:
@@ -42,7 +42,7 @@ def answer(rules: AnswerSettings) -> str:
 
 def essential(case_id: str = "7", sample: int = 0) -> set[str]:
     reply = label_reply(IDS)
-    return set(reply.parse(writer_of("tamu")(call(reply.schema, case_id), sample, ())))
+    return set(reply.parse(writer_of("tamu")(call(reply.schema, case_id), sample)))
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_votes_differ_a_little() -> None:
 
 
 def test_an_intent_is_of_the_taxonomy() -> None:
-    INTENT_REPLY.parse(writer_of("tamu")(call(INTENT_REPLY.schema), 0, ()))
+    INTENT_REPLY.parse(writer_of("tamu")(call(INTENT_REPLY.schema), 0))
 
 
 def test_an_intent_that_is_foreseen_is_said() -> None:
     likely = list(INTENTS)[3]
     text = writer_of("tamu", {"7": {"primary": likely, "secondary": "unheard-of"}})(
-        call(INTENT_REPLY.schema), 0, ()
+        call(INTENT_REPLY.schema), 0
     )
     assert INTENT_REPLY.parse(text)["primary"] == likely
 
@@ -90,27 +90,27 @@ def test_other_schemas_get_values_that_fit() -> None:
             "score": {"type": "integer"},
         },
     }
-    value = json.loads(writer_of("tamu")(call(schema), 0, ()))
+    value = json.loads(writer_of("tamu")(call(schema), 0))
     assert isinstance(value["why"], str) and isinstance(value["score"], int)
     assert len(value["ids"]) == 2 and set(value["ids"]) <= {"1", "2"}
 
 
 def test_a_schema_that_nothing_is_known_of_is_named() -> None:
     with pytest.raises(CallError, match=r"\$ref"):
-        writer_of("tamu")(call({"$ref": "#/x"}), 0, ())
+        writer_of("tamu")(call({"$ref": "#/x"}), 0)
 
 
 @pytest.mark.parametrize("max_words", [1, 2, 15, 40])
 def test_a_question_keeps_its_rules(max_words: int) -> None:
     write = writer_of("tamu", question={"max_words": max_words})
-    text = write(replace(call(None, role="answer"), schema_name=QUESTION_REPLY), 0, ())
+    text = write(call(None, name=QUESTION_REPLY), 0)
     assert find_question_faults(text, max_words) == []
     assert text.endswith("?")
 
 
 def test_an_alignment_cites_two_sentences_a_sentence() -> None:
     reply = alignment_reply(["a", "b"], IDS)
-    text = writer_of("tamu")(replace(call(reply.schema, role="answer"), schema_name=reply.name), 0, ())
+    text = writer_of("tamu")(call(reply.schema, name=reply.name), 0)
     links = reply.parse(text).links
     assert [len(cited) for cited in links.values()] == [2, 2]
     assert links["a"] != links["b"]
@@ -119,11 +119,11 @@ def test_an_alignment_cites_two_sentences_a_sentence() -> None:
 @pytest.mark.parametrize("type_", ["yesno", "factoid", "list"])
 def test_exact_answers_fit_their_type(type_: QuestionType) -> None:
     reply = exact_reply(type_)
-    assert reply.parse(writer_of("bioasq")(call(reply.schema), 0, ()))
+    assert reply.parse(writer_of("bioasq")(call(reply.schema), 0))
 
 
 def test_an_ideal_answer_has_four_fifths_of_its_own_limit() -> None:
     write = writer_of("bioasq", ideal={"max_words": 50})
-    text = write(replace(call(None, role="answer"), schema_name=IDEAL_REPLY), 0, ())
+    text = write(call(None, name=IDEAL_REPLY), 0)
     assert len(text.split()) == 40
     assert find_ideal_faults(text, 50) == []

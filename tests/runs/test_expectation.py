@@ -13,13 +13,14 @@ from evals.bench.workload import Silent, ready, repeated_cases, six_calls, write
 from runs.execute.expectation import Expectation, LateReplies, shown_while_running
 from runs.execute.rehearsal import forecast
 from runs.execute.watcher import PROGRESS, Pace, Progress, read_progress, write_progress
-from serving.backends.backend import Backend, CallParameters, Server
-from serving.protocol.ask import Usage
+from serving.backends.backend import Backend, Server
 from serving.protocol.budget import Price
 from serving.protocol.limits import Limits
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import parse_model_name
+from serving.protocol.request import Usage
 from serving.requests.dispatcher import Dispatcher
+from tests.serving.asks import as_sent
 
 
 async def test_a_rehearsal_knows_the_calls_and_tokens_of_a_case(tmp_path: Path) -> None:
@@ -117,8 +118,7 @@ async def test_a_request_without_a_reply_is_reported_while_it_waits(
 
     backend = Backend(parse_model_name("scripted:auto"), (Server("scripted:auto", complete),))
     dispatcher = Dispatcher([backend], Limits())
-    call = CallParameters("label", "1", (0,), 0.0, 5, None, "")
-    request = asyncio.create_task(dispatcher.send(backend, [Message("user", "Why?")], call))
+    request = asyncio.create_task(dispatcher.send(backend, as_sent()))
     await asked.wait()
     progress = Progress(total=2, under_way=2)
     async with shown_while_running(tmp_path, progress, watching, dispatcher.sent):

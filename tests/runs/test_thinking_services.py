@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-from serving.backends.backend import Backend, CallParameters, Server, exchange
+from serving.backends.backend import Backend, Server, exchange
 from serving.batches.pool import Pool
-from serving.journal.journal import Question
 from serving.protocol.budget import Price
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
+from serving.protocol.request import AnyRequest
 from tests.goldens.outputs import WORDS, recipe_runs, write_inputs
 from tests.goldens.recorder import evigraph
 from tests.serving.batches.emulator import emulator
@@ -148,24 +148,21 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def understood(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the emulators know what each prompt asks for, which they cannot read: their replies have to fit."""
 
-    async def noted(
-        server: Server, messages: Sequence[Message], call: CallParameters, **more: Any
-    ) -> list[Answer]:
-        note([message.text for message in messages], call.schema, call.schema_name)
-        return await exchange(server, messages, call, **more)
+    async def noted(server: Server, request: AnyRequest, **more: Any) -> list[Answer]:
+        note([message.text for message in request.messages], request.schema, request.reply.name)
+        return await exchange(server, request, **more)
 
     ask = Pool.ask
 
     async def noted_in_a_batch(
         pool: Pool,
         backend: Backend,
-        questions: Sequence[Question],
-        shaped: Callable[[], CallParameters],
+        request: AnyRequest,
+        shaped: Callable[[], AnyRequest],
         price: Price | None,
     ) -> NoReturn:
-        call = shaped()
-        note([message.text for message in questions[0].messages], call.schema, call.schema_name)
-        await ask(pool, backend, questions, shaped, price)
+        note([message.text for message in request.messages], request.schema, request.reply.name)
+        await ask(pool, backend, request, shaped, price)
 
     monkeypatch.setattr("serving.requests.dispatcher.exchange", noted)
     monkeypatch.setattr(Pool, "ask", noted_in_a_batch)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from serving.backends import Backend
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.errors import ErrorClass, InvalidReply
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Message
 from serving.protocol.model_name import ModelName, Role
-from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.reply import JsonSchema, ReplyFormat, first_json_object
+from serving.protocol.request import AnyRequest, Failure, Reply, Request
 from serving.requests.client import ModelClient
 
 PROMPT = (Message("system", "Answer with one word."), Message("user", "Was the drug stopped?"))
@@ -70,8 +71,8 @@ def word_ask(
     messages: tuple[Message, ...] = PROMPT,
     max_tokens: int = 40,
     logprobs: bool = False,
-) -> Ask[str]:
-    return Ask(
+) -> Request[str]:
+    return Request(
         role,
         case_id,
         messages,
@@ -82,6 +83,20 @@ def word_ask(
         seed=5,
         logprobs=logprobs,
     )
+
+
+def as_sent(
+    schema: JsonSchema | None = None,
+    name: str = "word",
+    *,
+    messages: tuple[Message, ...] = PROMPT,
+    choices: tuple[str, ...] = (),
+    **fields: Any,
+) -> AnyRequest:
+    """A request without any parameter that is not given."""
+    reply = ReplyFormat(name, schema, str, choices=choices)
+    plain = Request("label", "7", messages, reply, max_tokens=40, seed=None)
+    return replace(plain, **fields)
 
 
 def words(outcomes: Sequence[Reply[str] | Failure]) -> list[str | ErrorClass]:

@@ -7,11 +7,12 @@ from types import TracebackType
 
 import pytest
 
-from serving.backends import Backend, CallParameters, connect
-from serving.backends.backend import Constraint, exchange
+from serving.backends import Backend, connect
+from serving.backends.backend import exchange
 from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
-from tests.serving.asks import PROMPT, SCHEMA
+from serving.protocol.request import AnyRequest, Constraint
+from tests.serving.asks import SCHEMA, as_sent
 from tests.serving.hosted_server import HostedServer
 
 MODELS = {
@@ -65,23 +66,19 @@ def call(
     seed: int | None = None,
     logprobs: bool = False,
     temperature: float = 0.5,
-) -> CallParameters:
-    return CallParameters(
-        role="label",
-        case_id="7",
+) -> AnyRequest:
+    return as_sent(
+        SCHEMA,
         samples=tuple(range(samples)),
         temperature=temperature,
-        max_tokens=40,
-        schema=SCHEMA,
-        schema_name="word",
         seed=seed,
         constraint=constraint,
         logprobs=logprobs,
     )
 
 
-async def answers(provider: str, parameters: CallParameters, model: str | None = None) -> list[Answer]:
+async def answers(provider: str, parameters: AnyRequest, model: str | None = None) -> list[Answer]:
     """One exchange, as the client makes it."""
     async with Connected(provider, model) as backend:
         shaped = backend.abilities.shaped(parameters, backend.constraints)
-        return await exchange(backend.servers[0], PROMPT, shaped, limit_s=10, retries=0)
+        return await exchange(backend.servers[0], shaped, limit_s=10, retries=0)

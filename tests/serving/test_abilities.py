@@ -7,19 +7,17 @@ from dataclasses import replace
 import pytest
 
 from serving.protocol.abilities import Abilities, Option, room_after, sent_options
-from serving.protocol.call import CallParameters, Constraint
 from serving.protocol.errors import CallError, ErrorClass
+from serving.protocol.request import Constraint
 from serving.protocol.thinking import Effort
+from tests.serving.asks import as_sent
 
 LADDER: tuple[Constraint, ...] = ("tool", "json_schema", "json_object", "none")
-CALL = CallParameters(
-    "label",
-    "7",
-    (0, 1),
-    0.7,
-    278,
+CALL = as_sent(
     {"type": "object"},
-    "labels",
+    samples=(0, 1),
+    temperature=0.7,
+    max_tokens=278,
     seed=1,
     constraint="json_schema",
     logprobs=True,

@@ -10,28 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from serving.backends import Backend, CallParameters, connect
+from serving.backends import Backend, connect
 from serving.backends.backend import Server
 from serving.backends.hosted_providers import openai_arguments
 from serving.backends.scripted import ScriptedCall, ScriptedModel
 from serving.journal.journal import Journal
-from serving.protocol.ask import Ask, Reply
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Answer, Message
 from serving.protocol.model_name import ROLES, ModelName
 from serving.protocol.reply import ReplyFormat
+from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
 from serving.requests.dry_run import Tallies, without_model
-from tests.serving.asks import PROMPT, Connect
+from tests.serving.asks import PROMPT, Connect, as_sent
 from tests.serving.fake_server import FakeServer, Say
 
 YES_NO = ("Yes", "No")
 CHOICE = ReplyFormat("sentence", None, str, may_be_cut=True, choices=YES_NO)
 
 
-def asking(number: int = 1, case_id: str = "7") -> Ask[str]:
+def asking(number: int = 1, case_id: str = "7") -> Request[str]:
     question = Message("user", f"Is sentence {number} needed?")
-    return Ask("label", case_id, (*PROMPT, question), CHOICE, max_tokens=1)
+    return Request("label", case_id, (*PROMPT, question), CHOICE, max_tokens=1)
 
 
 def scripted() -> Backend:
@@ -78,7 +78,7 @@ async def test_the_choices_are_part_of_the_call(server: FakeServer, connect_clie
 
 
 def test_hosted_models_are_asked_for_as_many() -> None:
-    choice = CallParameters("label", "7", (0,), 0.0, 1, None, "sentence", logprobs=True, choices=YES_NO)
+    choice = as_sent(choices=YES_NO, logprobs=True, max_tokens=1)
     arguments = openai_arguments(replace(choice, constraint="json_schema"))
     assert arguments == {"temperature": 0.0, "max_tokens": 1, "logprobs": True, "top_logprobs": 20}
 

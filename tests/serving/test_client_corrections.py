@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from serving.journal.journal import Journal
-from serving.protocol.ask import Failure, Reply
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat
+from serving.protocol.request import Failure, Reply
 from serving.requests.client import ModelClient
 from tests.serving.asks import FAULT, FORGIVING, PROMPT, WRONG, parse, said, turns, word_ask, words
 from tests.serving.fake_server import FakeServer, Refuse, Say

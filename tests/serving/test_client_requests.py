@@ -11,11 +11,11 @@ import pytest
 
 from serving.backends import Backend, connect
 from serving.journal.journal import Journal, JournalError
-from serving.protocol.ask import Failure, Reply
 from serving.protocol.budget import Budget, BudgetSpent, Price
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Message
 from serving.protocol.model_name import ROLES, ModelName, Role
+from serving.protocol.request import Failure, Reply
 from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say

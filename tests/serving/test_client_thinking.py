@@ -9,10 +9,10 @@ import pytest
 
 from serving.backends import Backend
 from serving.journal.journal import Journal
-from serving.protocol.ask import Failure, Reply
 from serving.protocol.errors import CallError
 from serving.protocol.limits import Limits
 from serving.protocol.reply import ReplyFormat, free_text
+from serving.protocol.request import Failure, Reply
 from serving.requests.probe import probe
 from tests.serving.asks import Connect, said, word_ask
 from tests.serving.fake_server import FakeServer, Raw, Refuse, Say
@@ -32,7 +32,7 @@ def failure(outcomes: Sequence[Reply[str] | Failure]) -> CallError:
 
 
 def stored_thinking(journal: Journal, reply: Reply[str]) -> str:
-    stored = journal.find_key(reply.calls[0].key)
+    stored = journal.find(reply.calls[0].key)
     assert stored is not None
     return stored.thinking
 

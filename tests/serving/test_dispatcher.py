@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tenacity.wait import wait_fixed
 
 from serving.backends import Backend
-from serving.protocol.ask import Ask, Failure, Reply
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Message, max_prompt_tokens
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import Failure, Reply, Request
 from serving.requests.client import ModelClient
 from serving.requests.dispatcher import choose, prefix_of
 from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words
@@ -38,11 +38,11 @@ def both(server: FakeServer, other: FakeServer, reach: Reach) -> Backend:
     return reach(ModelName("vllm", MODEL, f"{server.url},{other.url}"))
 
 
-def of_case(number: int) -> Ask[str]:
+def of_case(number: int) -> Request[str]:
     return word_ask(case_id=str(number), messages=(PROMPT[0], Message("user", f"Question {number}?")))
 
 
-async def server_of(client: ModelClient, ask: Ask[str]) -> str:
+async def server_of(client: ModelClient, ask: Request[str]) -> str:
     (outcome,) = await client.ask(ask)
     assert isinstance(outcome, Reply)
     return outcome.calls[-1].server

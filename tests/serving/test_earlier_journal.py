@@ -15,8 +15,8 @@ import pytest
 
 from serving.backends import Backend
 from serving.journal.journal import Journal
-from serving.protocol.ask import Ask, Reply
 from serving.protocol.reply import ReplyFormat, free_text
+from serving.protocol.request import Reply, Request
 from tests.serving.asks import Connect, word_ask
 from tests.serving.fake_server import FakeServer
 
@@ -52,7 +52,7 @@ async def test_stored_calls_are_found_whatever_was_learned_since(
         backend.abilities.refuse("logprobs")
         backend.abilities.refuse("seed")
         backend.abilities.limit_field = "max_completion_tokens"
-    ask: Ask[str] = ASKED[asked]
+    ask: Request[str] = ASKED[asked]
     (reply,) = await connect_client(backend=backend).ask(ask)
     assert isinstance(reply, Reply)
     assert [call.replayed for call in reply.calls] == [True]

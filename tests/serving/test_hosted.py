@@ -12,9 +12,9 @@ import pytest
 from serving.backends import connect
 from serving.backends.reply_schemas import without_keywords
 from serving.journal.journal import Journal
-from serving.protocol.ask import Reply
 from serving.protocol.errors import ModelError
 from serving.protocol.model_name import ROLES, ModelName
+from serving.protocol.request import Reply
 from serving.requests.client import ModelClient
 from serving.requests.probe import probe
 from tests.serving.asks import PROMPT_WORDS, SCHEMA, said, word_ask, words

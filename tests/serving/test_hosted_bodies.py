@@ -222,7 +222,7 @@ async def test_an_address_is_asked_in_the_providers_own_protocol(
     async with Connected(provider, url=f"{hosted.url}/") as backend:
         (server,) = backend.servers
         assert server.endpoint == hosted.url
-        (answer,) = await server.complete(PROMPT, call())
+        (answer,) = await server.complete(call())
     assert answer.text == TEXT
     assert hosted.paths == [path]
     assert hosted.keys[0].removeprefix("Bearer ") == "EMPTY"

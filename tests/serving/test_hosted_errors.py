@@ -9,7 +9,6 @@ import pytest
 
 from serving.backends.backend import exchange
 from serving.protocol.errors import CallError
-from tests.serving.asks import PROMPT
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at
 from tests.serving.hosted_server import (
     Body,
@@ -186,7 +185,7 @@ async def test_our_time_limit_ends_the_exchange(hosted: HostedServer, provider: 
     hosted.default = _slow
     async with Connected(provider) as backend:
         with pytest.raises(CallError) as caught:
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=0.5, retries=0)
+            await exchange(backend.servers[0], call(), limit_s=0.5, retries=0)
     assert caught.value.error_class == "timeout"
     assert "0.5 s" in str(caught.value)
 

@@ -17,7 +17,6 @@ from serving.backends.backend import exchange
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.model_name import ModelName
 from serving.requests.probe import probe
-from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import Connected, answers, call, point_at
 from tests.serving.hosted_server import HostedServer, openai_error
@@ -161,7 +160,7 @@ async def test_a_reply_that_is_always_to_come_is_given_up(raw: Raw) -> None:
     async with Connected("vllm", MODEL, raw.url) as backend:
         # Long before the time limit.
         with pytest.raises(CallError, match="more than 20 interim responses and no reply") as caught:
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=600, retries=0)
+            await exchange(backend.servers[0], call(), limit_s=600, retries=0)
         with pytest.raises(ModelError, match="more than 20 interim responses"):
             await probe(backend)
     assert (caught.value.error_class, caught.value.retryable) == ("connection", True)
@@ -175,7 +174,7 @@ async def test_a_few_interim_responses_come_before_a_reply(raw: Raw) -> None:
 
     raw.post = answer
     async with Connected("vllm", MODEL, raw.url) as backend:
-        (found,) = await exchange(backend.servers[0], PROMPT, call(), limit_s=60, retries=0)
+        (found,) = await exchange(backend.servers[0], call(), limit_s=60, retries=0)
     assert found.text == "yes"
 
 
@@ -208,4 +207,4 @@ async def test_a_probe_takes_no_large_reply(server: FakeServer, monkeypatch: pyt
         with pytest.raises(ModelError, match="is larger than"):
             await probe(backend)
         # Cases may have long replies.
-        assert await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+        assert await exchange(backend.servers[0], call(), limit_s=10, retries=0)

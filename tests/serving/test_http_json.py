@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from serving.backends import Backend
-from serving.backends.backend import CallParameters, exchange
+from serving.backends.backend import exchange
 from serving.backends.http_json import HttpJson
 from serving.protocol.errors import CallError
-from tests.serving.asks import PROMPT
+from tests.serving.asks import as_sent
 from tests.serving.fake_server import Drip, FakeServer, HangUp, Raw, Refuse, Say
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]}
-CALL = CallParameters("label", "7", (0,), 0.0, 40, None, "word")
+CALL = as_sent()
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def test_the_time_limit_is_for_the_whole_exchange(
 ) -> None:
     server.plan(act)
     with pytest.raises(CallError, match=r"no complete reply in 0\.3 s") as caught:
-        await exchange(backend.servers[0], PROMPT, CALL, limit_s=0.3, retries=0)
+        await exchange(backend.servers[0], CALL, limit_s=0.3, retries=0)
     assert caught.value.error_class == "timeout"
 
 
@@ -121,7 +121,7 @@ async def test_an_exchange_notes_its_time_its_server_and_its_attempts(
     server: FakeServer, backend: Backend
 ) -> None:
     server.plan(Say(seconds=0.05))
-    (answer,) = await exchange(backend.servers[0], PROMPT, CALL, limit_s=60, retries=2)
+    (answer,) = await exchange(backend.servers[0], CALL, limit_s=60, retries=2)
     assert (answer.retries, answer.server) == (2, server.url)
     assert answer.seconds >= 0.05
 
@@ -129,5 +129,5 @@ async def test_an_exchange_notes_its_time_its_server_and_its_attempts(
 async def test_a_lost_connection_names_its_server(server: FakeServer, backend: Backend) -> None:
     server.plan(HangUp())
     with pytest.raises(CallError, match=server.url) as caught:
-        await exchange(backend.servers[0], PROMPT, CALL, limit_s=60, retries=0)
+        await exchange(backend.servers[0], CALL, limit_s=60, retries=0)
     assert caught.value.error_class == "connection"

@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from serving.backends.backend import Backend, CallParameters, Complete, Server
-from serving.protocol.ask import Failure
+from serving.backends.backend import Backend, Complete, Server
 from serving.protocol.errors import CallError
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Answer, Message
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest, Failure
 from tests.serving.asks import Connect, said, word_ask, words
 
 NO_TIME = 0.0
 """A limit that is over when a request first waits for anything."""
 
 
-async def slow(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+async def slow(request: AnyRequest) -> list[Answer]:
     for _ in range(100):
         await asyncio.sleep(0)
     return [Answer(said("yes"), "stop", 1, 1)]
@@ -34,7 +34,7 @@ class Breaking:
     failures: int
     attempts: int = 0
 
-    async def __call__(self, messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+    async def __call__(self, request: AnyRequest) -> list[Answer]:
         self.attempts += 1
         if self.attempts <= self.failures:
             raise CallError("connection", "the engine broke the request off")

@@ -14,12 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal.journal import Journal, JournalDamaged, JournalError, Question, _retry_locked
+from serving.journal.journal import Journal, JournalDamaged, JournalError, _retry_locked
 from serving.journal.tables import create, unpack
 from serving.protocol.messages import Answer, Message, TokenLogprob
+from serving.protocol.request import AnyRequest
+from tests.serving.asks import as_sent
 
 SYSTEM = Message("system", "Label each sentence. " * 500)
-QUESTION = Question("vllm:tiny", "r1", (SYSTEM, Message("user", "Why?")), {"temperature": 0.5}, 0)
+QUESTION = as_sent(messages=(SYSTEM, Message("user", "Why?")), model="vllm:tiny", revision="r1")
+KEY = QUESTION.key(0)
 ANSWER = Answer('{"1": "essential"}', "stop", 11, 5, 3, 0.25, 2)
 
 ODD = "לב תקין 🫀 e\u0301 \u2028 \x00 {} '; DROP TABLE calls; --"
@@ -28,13 +31,14 @@ WRITER = """
 import sys
 from pathlib import Path
 from serving.protocol.messages import Answer
-from serving.journal.journal import Journal, Question
+from serving.journal.journal import Journal
 from serving.protocol.messages import Message
+from tests.serving.asks import as_sent
 
 journal = Journal(Path(sys.argv[1]))
 for number in range(10_000):
-    question = Question("m", "", (Message("user", str(number)),), {}, 0)
-    journal.store(question, Answer(f"reply {number}", "stop", 1, 1, 0, 0.1, 0), role="label", case_id="7")
+    asked = as_sent(messages=(Message("user", str(number)),))
+    journal.store(asked, {0: Answer(f"reply {number}", "stop", 1, 1, 0, 0.1, 0)})
     print(number, flush=True)
 """
 
@@ -43,24 +47,25 @@ TWO_WRITERS = f"""
 import sys
 from pathlib import Path
 from serving.protocol.messages import Answer
-from serving.journal.journal import Journal, Question
+from serving.journal.journal import Journal
 from serving.protocol.messages import Message
+from tests.serving.asks import as_sent
 
 journal = Journal(Path(sys.argv[1]))
 system = Message("system", {SYSTEM.text!r})
 for number in range(100):
-    question = Question(sys.argv[2], "", (system, Message("user", f"Question {{number}}")), {{}}, 0)
-    journal.store(question, Answer("All are.", "stop", 1, 1), role="label", case_id="7")
+    asked = as_sent(messages=(system, Message("user", f"Question {{number}}")), model=sys.argv[2])
+    journal.store(asked, {{0: Answer("All are.", "stop", 1, 1)}})
 journal.close()
 """
 
 
-def store(journal: Journal, question: Question = QUESTION, answer: Answer = ANSWER) -> None:
-    journal.store(question, answer, role="label", case_id="7")
+def store(journal: Journal, request: AnyRequest = QUESTION, answer: Answer = ANSWER) -> None:
+    journal.store(request, dict.fromkeys(request.samples, answer))
 
 
-def sent(text: str, sample: int = 0) -> Question:
-    return replace(QUESTION, messages=(SYSTEM, Message("user", text)), sample=sample)
+def sent(text: str, sample: int = 0) -> AnyRequest:
+    return replace(QUESTION, messages=(SYSTEM, Message("user", text)), samples=(sample,))
 
 
 def stored_texts(journal: Journal) -> list[str]:
@@ -72,9 +77,9 @@ def stored_texts(journal: Journal) -> list[str]:
 
 
 def test_an_answer_comes_back_as_it_was(journal: Journal) -> None:
-    assert journal.find(QUESTION) is None
+    assert journal.find(KEY) is None
     store(journal)
-    assert journal.find(QUESTION) == ANSWER
+    assert journal.find(KEY) == ANSWER
     assert journal.count() == 1
 
 
@@ -84,7 +89,7 @@ def test_an_answer_survives_closing(tmp_path: Path) -> None:
         store(journal)
         journal.close()
     again = Journal(tmp_path / "calls.sqlite")
-    assert (again.find(QUESTION), again.count()) == (ANSWER, 1)
+    assert (again.find(KEY), again.count()) == (ANSWER, 1)
     again.close()
 
 
@@ -92,14 +97,17 @@ def test_the_latest_answer_to_a_question_counts(journal: Journal) -> None:
     store(journal)
     newer = replace(ANSWER, text="newer")
     store(journal, answer=newer)
-    assert (journal.find(QUESTION), journal.count()) == (newer, 1)
+    assert (journal.find(KEY), journal.count()) == (newer, 1)
 
 
 def test_odd_texts_come_back(journal: Journal) -> None:
     for text in (ODD, ODD * 100, "half \ud83d a pair", "\x00", ""):
         store(journal, sent(text), replace(ANSWER, text=text))
-        assert journal.find(sent(text)) == replace(ANSWER, text=text)
-        assert journal.conversation(sent(text).key)[1:] == [Message("user", text), Message("assistant", text)]
+        assert journal.find(sent(text).key(0)) == replace(ANSWER, text=text)
+        assert journal.conversation(sent(text).key(0))[1:] == [
+            Message("user", text),
+            Message("assistant", text),
+        ]
 
 
 def test_a_message_is_stored_once_however_many_calls_share_it(journal: Journal) -> None:
@@ -120,7 +128,7 @@ def test_a_follow_up_stores_its_new_turns_only(journal: Journal) -> None:
     assert sorted(stored_texts(journal)) == sorted(
         [SYSTEM.text, "Why now?", ANSWER.text, "Check your labels.", "None are essential."]
     )
-    assert journal.conversation(follow_up.key)[2:4] == list(turns)
+    assert journal.conversation(follow_up.key(0))[2:4] == list(turns)
 
 
 def test_every_stored_conversation_can_be_read(journal: Journal) -> None:
@@ -157,26 +165,30 @@ def test_the_file_is_smaller_than_its_texts(journal: Journal) -> None:
         replace(QUESTION, messages=(SYSTEM, Message("user", "Why? "))),
         replace(QUESTION, messages=(SYSTEM, Message("assistant", "Why?"))),
         replace(QUESTION, messages=QUESTION.messages[::-1]),
-        replace(QUESTION, parameters={"temperature": 0.6}),
-        replace(QUESTION, parameters={"temperature": 0.5, "seed": 0}),
-        replace(QUESTION, sample=1),
+        replace(QUESTION, temperature=0.6),
+        replace(QUESTION, max_tokens=41),
+        replace(QUESTION, seed=0),
+        replace(QUESTION, logprobs=True),
+        replace(QUESTION, effort="low"),
+        replace(QUESTION, widened=True),
+        replace(QUESTION, reply=replace(QUESTION.reply, schema={})),
+        replace(QUESTION, reply=replace(QUESTION.reply, choices=("yes", "no"))),
     ],
 )
-def test_the_key_changes_with_each_field(other: Question) -> None:
-    assert other.key != QUESTION.key
+def test_the_key_changes_with_each_field(other: AnyRequest) -> None:
+    assert other.key(0) != KEY
+    assert len({replace(other, samples=(0, 1)).key(sample) for sample in (0, 1)}) == 2
+
+
+def test_the_way_a_request_is_sent_leaves_its_key() -> None:
+    assert replace(QUESTION, constraint="tool", effort_word="x", case_id="8", role="answer").key(0) == KEY
 
 
 def test_texts_that_join_to_the_same_have_different_keys() -> None:
     def split(*texts: str) -> str:
-        return replace(QUESTION, messages=tuple(Message("user", text) for text in texts)).key
+        return replace(QUESTION, messages=tuple(Message("user", text) for text in texts)).key(0)
 
     assert len({split("a", "bc"), split("ab", "c"), split("abc"), split('a", "bc')}) == 4
-
-
-def test_the_order_of_parameters_does_not_matter() -> None:
-    one = replace(QUESTION, parameters={"a": 1, "b": {"c": 2, "d": 3}})
-    other = replace(QUESTION, parameters={"b": {"d": 3, "c": 2}, "a": 1})
-    assert one.key == other.key
 
 
 def test_all_that_was_stored_survives_a_kill(tmp_path: Path) -> None:
@@ -189,33 +201,33 @@ def test_all_that_was_stored_survives_a_kill(tmp_path: Path) -> None:
     journal = Journal(path)
     assert number == 49
     for stored in range(50):
-        question = Question("m", "", (Message("user", str(stored)),), {}, 0)
-        found = journal.find(question)
+        key = as_sent(messages=(Message("user", str(stored)),)).key(0)
+        found = journal.find(key)
         assert found is not None and found.text == f"reply {stored}"
-        assert journal.conversation(question.key)[0] == Message("user", str(stored))
+        assert journal.conversation(key)[0] == Message("user", str(stored))
     journal.close()
 
 
 def test_a_rejected_answer_stays_until_it_is_forgotten(journal: Journal) -> None:
     store(journal)
     store(journal, sent("Another one."))
-    journal.reject([QUESTION.key, "no such key"])
-    assert journal.find(QUESTION) == ANSWER
+    journal.reject([KEY, "no such key"])
+    assert journal.find(KEY) == ANSWER
     assert (journal.forget_rejected(), journal.forget_rejected()) == (1, 0)
-    assert journal.find(QUESTION) is None
-    assert journal.find(sent("Another one.")) == ANSWER
+    assert journal.find(KEY) is None
+    assert journal.find(sent("Another one.").key(0)) == ANSWER
 
 
 def test_a_new_answer_is_not_rejected_any_more(journal: Journal) -> None:
     store(journal)
-    journal.reject([QUESTION.key])
+    journal.reject([KEY])
     store(journal)
     assert journal.forget_rejected() == 0
 
 
 def test_a_conversation_is_the_prompt_and_the_reply(journal: Journal) -> None:
     store(journal)
-    assert journal.conversation(QUESTION.key) == [*QUESTION.messages, Message("assistant", ANSWER.text)]
+    assert journal.conversation(KEY) == [*QUESTION.messages, Message("assistant", ANSWER.text)]
     with pytest.raises(KeyError):
         journal.conversation("no such key")
 
@@ -258,7 +270,7 @@ def test_a_full_disk_is_a_journal_error_and_keeps_what_is_there(journal: Journal
     journal._database.execute(f"PRAGMA max_page_count={pages}")
     with pytest.raises(JournalError, match="full"):
         store(journal, sent(random.Random(7).randbytes(80_000).hex()))
-    assert (journal.find(QUESTION), journal.count()) == (ANSWER, 1)
+    assert (journal.find(KEY), journal.count()) == (ANSWER, 1)
 
 
 def test_texts_of_a_write_that_failed_are_stored_by_the_next(journal: Journal) -> None:
@@ -271,7 +283,7 @@ def test_texts_of_a_write_that_failed_are_stored_by_the_next(journal: Journal) -
         store(journal, question)
     journal._database.execute("PRAGMA max_page_count=100000")
     store(journal, question)
-    assert journal.conversation(question.key)[0].text == "First."
+    assert journal.conversation(question.key(0))[0].text == "First."
 
 
 def test_two_processes_may_write_one_journal(tmp_path: Path) -> None:
@@ -284,8 +296,8 @@ def test_two_processes_may_write_one_journal(tmp_path: Path) -> None:
     texts = stored_texts(journal)
     assert len(texts) == len(set(texts)) == 102
     for name in ("one", "two"):
-        last = Question(name, "", (SYSTEM, Message("user", "Question 99")), {}, 0)
-        assert journal.conversation(last.key) == [*last.messages, Message("assistant", "All are.")]
+        last = as_sent(messages=(SYSTEM, Message("user", "Question 99")), model=name)
+        assert journal.conversation(last.key(0)) == [*last.messages, Message("assistant", "All are.")]
     journal.close()
 
 
@@ -306,7 +318,7 @@ def test_opening_waits_for_a_process_that_creates_the_journal(
     monkeypatch.setattr(_retry_locked, "sleep", finish_creating)
     journal = Journal(path)
     store(journal)
-    assert journal.find(QUESTION) == ANSWER
+    assert journal.find(KEY) == ANSWER
     assert len(waits) == 1
     journal.close()
 
@@ -316,19 +328,19 @@ def test_a_read_only_file_is_a_journal_error(journal: Journal) -> None:
     journal._database.execute("PRAGMA query_only=1")
     writes: list[Callable[[], object]] = [
         lambda: store(journal),
-        lambda: journal.reject([QUESTION.key]),
+        lambda: journal.reject([KEY]),
         journal.forget_rejected,
     ]
     for write in writes:
         with pytest.raises(JournalError, match="readonly"):
             write()
-    assert journal.find(QUESTION) == ANSWER
+    assert journal.find(KEY) == ANSWER
 
 
 READS: list[Callable[[Journal], object]] = [
-    lambda journal: journal.find(QUESTION),
+    lambda journal: journal.find(KEY),
     lambda journal: journal.count(),
-    lambda journal: journal.conversation(QUESTION.key),
+    lambda journal: journal.conversation(KEY),
 ]
 
 
@@ -360,45 +372,45 @@ def test_server_and_log_probabilities_come_back(journal: Journal) -> None:
     logprobs = (TokenLogprob("yes", -0.1, (("yes", -0.1), ("no", -2.5))), TokenLogprob(".", -1e-9, ()))
     answer = replace(ANSWER, server="http://127.0.0.1:8000/v1", logprobs=logprobs)
     store(journal, answer=answer)
-    assert journal.find(QUESTION) == answer
+    assert journal.find(KEY) == answer
 
 
 def test_copied_calls_bring_their_texts(journal: Journal, tmp_path: Path) -> None:
     store(journal)
     store(journal, sent("What else?"))
     other = Journal(tmp_path / "other.sqlite")
-    journal.copy_calls([QUESTION.key, "a key of no call"], other)
-    assert (other.count(), other.find(QUESTION)) == (1, ANSWER)
-    assert other.conversation(QUESTION.key) == journal.conversation(QUESTION.key)
+    journal.copy_calls([KEY, "a key of no call"], other)
+    assert (other.count(), other.find(KEY)) == (1, ANSWER)
+    assert other.conversation(KEY) == journal.conversation(KEY)
     other.close()
 
 
 async def test_the_event_loop_does_not_wait_for_a_commit(tmp_path: Path) -> None:
-    questions = [replace(QUESTION, sample=sample) for sample in range(3)]
+    requests = [replace(QUESTION, samples=(sample,)) for sample in range(3)]
+    together = replace(QUESTION, samples=(0, 1, 2))
     journal = Journal(tmp_path / "calls.sqlite")
-    journal.store(questions[0], ANSWER, role="label", case_id="1")
+    store(journal)
     with contextlib.closing(sqlite3.connect(tmp_path / "calls.sqlite")) as other:
         other.execute("BEGIN IMMEDIATE")
         kept = [
-            asyncio.ensure_future(journal.keep_all([(one, ANSWER)], role="label", case_id="1"))
-            for one in questions[1:]
+            asyncio.ensure_future(journal.keep_all(one, {sample: ANSWER}))
+            for sample, one in enumerate(requests[1:], start=1)
         ]
         await asyncio.sleep(0.05)
         # Others are found meanwhile, and what is not committed is not.
-        assert await journal.find_all(questions) == {0: ANSWER}
+        assert await journal.find_all(together) == {0: ANSWER}
         assert not any(one.done() for one in kept)
         other.rollback()
     await asyncio.gather(*kept)
-    assert await journal.find_all(questions) == {0: ANSWER, 1: ANSWER, 2: ANSWER}
+    assert await journal.find_all(together) == {0: ANSWER, 1: ANSWER, 2: ANSWER}
     journal.close()
 
 
 async def test_what_was_answered_is_stored_when_the_journal_is_closed(tmp_path: Path) -> None:
-    questions = [replace(QUESTION, sample=sample) for sample in range(3)]
+    requests = [replace(QUESTION, samples=(sample,)) for sample in range(3)]
     journal = Journal(tmp_path / "calls.sqlite")
     kept = [
-        asyncio.ensure_future(journal.keep_all([(one, ANSWER)], role="label", case_id="1"))
-        for one in questions
+        asyncio.ensure_future(journal.keep_all(one, {sample: ANSWER})) for sample, one in enumerate(requests)
     ]
     await asyncio.sleep(0)
     for one in kept:

@@ -6,29 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal.journal import Journal, JournalDamaged, JournalError, Question
+from serving.journal.journal import Journal, JournalDamaged, JournalError
 from serving.journal.merge import MergedJournal
 from serving.journal.repair import look
 from serving.journal.tables import COLUMNS
 from serving.protocol.messages import Answer, Message
+from serving.protocol.request import AnyRequest
+from tests.serving.asks import as_sent
 
 ODD = "לב תקין 🫀 \x00 '; DROP TABLE calls; --"
 
 
-def question(text: str, sample: int = 0) -> Question:
+def question(text: str) -> AnyRequest:
     turns = (Message("system", "Shared by all."), Message("user", text))
-    return Question("m:a", "", turns, {"temperature": 0.5}, sample)
+    return as_sent(messages=turns, case_id=text)
 
 
 def journal(path: Path, *answered: tuple[str, str], rejected: bool = False) -> Path:
     with closing(Journal(path)) as made:
         for text, reply in answered:
             asked = question(text)
-            made.store(
-                asked, Answer(reply, "stop", 3, 2, 1, 0.5, 1, "http://a", ()), role="label", case_id=text
-            )
+            made.store(asked, {0: Answer(reply, "stop", 3, 2, 1, 0.5, 1, "http://a", ())})
             if rejected:
-                made.reject([asked.key])
+                made.reject([asked.key(0)])
     return path
 
 
@@ -51,13 +51,13 @@ def test_every_call_is_found_again_as_it_was(tmp_path: Path) -> None:
         for source in (one, two):
             with closing(Journal(source, read_only=True)) as of:
                 for text in ("a", "b", "c", ODD, "long"):
-                    asked = question(text)
-                    if of.has(asked.key):
-                        assert found.find(asked) == of.find(asked)
-                        assert found.conversation(asked.key) == of.conversation(asked.key)
+                    key = question(text).key(0)
+                    if of.has(key):
+                        assert found.find(key) == of.find(key)
+                        assert found.conversation(key) == of.conversation(key)
                         assert found.tokens_by_case()[text] == of.tokens_by_case()[text]
         # It goes on as a journal.
-        found.store(question("d"), Answer("No.", "stop", 1, 1), role="label", case_id="d")
+        found.store(question("d"), {0: Answer("No.", "stop", 1, 1)})
     assert look(path).faults == [] and look(path).calls == 6
 
 
@@ -76,7 +76,7 @@ def test_the_first_of_two_replies_is_kept_and_the_other_is_counted(tmp_path: Pat
     path, made = merged(tmp_path, one, two)
     assert (made.calls, made.conflicts) == (2, 1)
     with closing(Journal(path)) as found:
-        answer = found.find(question("a"))
+        answer = found.find(question("a").key(0))
         assert answer is not None and answer.text == "Yes."
     assert look(path).faults == []
 
@@ -87,7 +87,7 @@ def test_a_reply_that_could_be_used_comes_before_one_that_could_not(tmp_path: Pa
     path, _ = merged(tmp_path, one, two)
     with closing(Journal(path)) as found:
         assert found.forget_rejected() == 0
-        answer = found.find(question("a"))
+        answer = found.find(question("a").key(0))
     assert answer is not None and answer.text == "Yes."
 
 
@@ -110,7 +110,7 @@ def test_a_lost_call_is_noticed(tmp_path: Path) -> None:
 
 def test_a_journal_that_is_in_use_is_read_with_its_log(tmp_path: Path) -> None:
     with closing(Journal(tmp_path / "one.sqlite")) as made:
-        made.store(question("a"), Answer("Yes.", "stop", 1, 1), role="label", case_id="a")
+        made.store(question("a"), {0: Answer("Yes.", "stop", 1, 1)})
         assert merged(tmp_path, tmp_path / "one.sqlite")[1].calls == 1
 
 
@@ -142,7 +142,7 @@ def test_journals_of_earlier_schemas_are_taken_in_and_stay_as_they_are(tmp_path:
     assert old.read_bytes() == before
     with closing(Journal(path)) as found, closing(Journal(old, read_only=True)) as of:
         for text in ("a", ODD):
-            assert found.find(question(text)) == of.find(question(text)) is not None
+            assert found.find(question(text).key(0)) == of.find(question(text).key(0)) is not None
 
 
 @pytest.mark.parametrize("version", [2, 8])

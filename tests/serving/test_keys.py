@@ -11,7 +11,6 @@ from serving.backends.backend import exchange
 from serving.protocol.errors import ModelError
 from serving.protocol.keys import api_key, demand_clean
 from serving.protocol.model_name import ModelName, key_variable
-from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at
 from tests.serving.hosted_server import HostedServer
@@ -31,7 +30,7 @@ async def test_blanks_around_a_key_are_taken_off(
 ) -> None:
     monkeypatch.setenv(key_variable(provider), text)
     async with Connected(provider, MODEL, server.url) as backend:
-        await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+        await exchange(backend.servers[0], call(), limit_s=10, retries=0)
     assert {request.authorization for request in server.received} == {f"Bearer {KEY}"}
 
 

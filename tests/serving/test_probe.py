@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from serving.backends import Backend
-from serving.backends.backend import Constraint
 from serving.protocol.errors import ModelError
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import Constraint
 from serving.requests.probe import probe
 from tests.serving.asks import Reach
 from tests.serving.fake_abilities import Abilities

@@ -19,7 +19,6 @@ from serving.policy.policy import HeldPolicy, Policy, PolicyError
 from serving.protocol.addresses import proxy_of
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.model_name import ModelName, parse_model_name
-from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.forward_proxy import ForwardProxy, forward_proxy
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at
@@ -142,7 +141,7 @@ async def post(url: str, _: pytest.MonkeyPatch) -> object:
 async def ask_server(url: str, _: pytest.MonkeyPatch) -> object:
     backend = connect(ModelName("vllm", MODEL, f"{url}/v1"))
     try:
-        return await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+        return await exchange(backend.servers[0], call(), limit_s=10, retries=0)
     finally:
         assert backend.servers[0].close is not None
         await backend.servers[0].close()
@@ -235,4 +234,4 @@ async def test_hosts_that_a_provider_chooses_itself_are_judged_at_each_request(
     gate.hold_for([], hosts=["api.anthropic.com"])
     async with Connected("anthropic") as backend:
         with pytest.raises(CallError, match=r"would go to gateway\.example\.org"):
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+            await exchange(backend.servers[0], call(), limit_s=10, retries=0)

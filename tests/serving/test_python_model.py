@@ -17,7 +17,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from serving.backends import connect
-from serving.backends.backend import Backend, CallParameters
+from serving.backends.backend import Backend
 from serving.backends.python_model import addresses_of, backend_of, name_of
 from serving.journal.journal import Journal
 from serving.policy import gate
@@ -26,7 +26,7 @@ from serving.protocol.errors import ModelError
 from serving.protocol.model_name import ROLES, ModelName, parse_model_name
 from serving.requests.client import ModelClient
 from serving.requests.probe import probe
-from tests.serving.asks import PROMPT, SCHEMA, word_ask, words
+from tests.serving.asks import SCHEMA, as_sent, word_ask, words
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.forward_proxy import forward_proxy
 
@@ -182,8 +182,7 @@ async def test_no_client_goes_to_this_machine_by_a_proxy(
         for variable in ("http_proxy", "HTTP_PROXY"):
             monkeypatch.setenv(variable, proxy.url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        call = CallParameters("label", "7", (0,), 0.7, 40, None, "")
-        await connected().servers[0].complete(PROMPT, call)
+        await connected().servers[0].complete(as_sent())
         assert proxy.hosts == [] and len(server.chats) == 1
         for variable in ("no_proxy", "NO_PROXY"):
             monkeypatch.delenv(variable, raising=False)
@@ -200,8 +199,7 @@ async def test_a_class_that_binds_tools_is_held_to_a_schema(
     chat_backend: Backend, server: FakeServer
 ) -> None:
     assert chat_backend.constraints == ("tool", "none")
-    call = CallParameters("label", "7", (0,), 0.7, 40, SCHEMA, "word", constraint="tool")
-    await chat_backend.servers[0].complete(PROMPT, call)
+    await chat_backend.servers[0].complete(as_sent(SCHEMA, constraint="tool", temperature=0.7))
     (body,) = server.chats
     assert body["tool_choice"] == {"type": "function", "function": {"name": "word"}}
     assert body["tools"][0]["function"]["parameters"] == SCHEMA

@@ -50,7 +50,7 @@ async def failure(pair: Redirecting, provider: str, url: str | None) -> None:
     model = MODEL if url else MODELS[provider]
     async with Connected(provider, model, url) as backend:
         with pytest.raises(CallError) as caught:
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+            await exchange(backend.servers[0], call(), limit_s=10, retries=0)
     check(pair, caught.value)
     assert (caught.value.error_class, caught.value.retryable) == ("connection", False)
     assert len(pair.paths) == 1 + (url is not None and provider not in ("anthropic", "google_genai"))
@@ -121,7 +121,7 @@ async def test_a_redirect_within_a_server_says_so(listing: Redirecting) -> None:
     listing.location = "/elsewhere?case=text"
     async with Connected("vllm", MODEL, f"{listing.url}/v1") as backend:
         with pytest.raises(CallError, match="another path") as caught:
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+            await exchange(backend.servers[0], call(), limit_s=10, retries=0)
     assert "case=text" not in str(caught.value)
 
 
@@ -130,6 +130,6 @@ async def test_a_redirect_to_nowhere_is_the_same_failure(listing: Redirecting, l
     listing.location = location
     async with Connected("vllm", MODEL, f"{listing.url}/v1") as backend:
         with pytest.raises(CallError, match="redirects") as caught:
-            await exchange(backend.servers[0], PROMPT, call(), limit_s=10, retries=0)
+            await exchange(backend.servers[0], call(), limit_s=10, retries=0)
     assert caught.value.error_class == "connection"
     assert str(caught.value).isprintable()

@@ -6,22 +6,24 @@ import pickle
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from serving.backends.backend import Backend, Server
-from serving.journal.journal import Journal, JournalError, Question
+from serving.journal.journal import Journal, JournalError
 from serving.protocol.budget import Budget, BudgetSpent, Spend
 from serving.protocol.limits import AdaptiveLimiter, Limits
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import parse_model_name
 from serving.requests.client import ModelClient
 from serving.requests.endpoint import Endpoint
 from serving.requests.relay import Desk, Line, RelayedBudget, RelayedCalls, RelayMessage, part, relay_rates
+from tests.serving.asks import as_sent
 
-QUESTION = Question("scripted:auto", "", (Message("user", "Why?"),), {"max_tokens": 5}, 0)
+REQUEST = replace(as_sent(), model="scripted:auto")
 ANSWER = Answer("Because.", "stop", 7, 3)
 WITHOUT = Limits()
 
@@ -62,9 +64,9 @@ async def relayed(
 async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> None:
     async with relayed(tmp_path, Budget()) as (line, _, client):
         calls = RelayedCalls(line)
-        assert await calls.find_all([QUESTION]) == {}
-        await calls.keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
-        assert await RelayedCalls(line).find_all([QUESTION]) == {0: ANSWER}
+        assert await calls.find_all(REQUEST) == {}
+        await calls.keep_all(REQUEST, {0: ANSWER})
+        assert await RelayedCalls(line).find_all(REQUEST) == {0: ANSWER}
         assert (client.usage.calls, client.usage.input_tokens, client.budget.spent.tokens) == (1, 7, 10)
 
 
@@ -72,9 +74,7 @@ async def test_a_worker_goes_on_with_answers_once_they_are_committed(tmp_path: P
     async with relayed(tmp_path, Budget()) as (line, _, client):
         with contextlib.closing(sqlite3.connect(tmp_path / "calls.sqlite")) as other:
             other.execute("BEGIN IMMEDIATE")
-            kept = asyncio.ensure_future(
-                RelayedCalls(line).keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
-            )
+            kept = asyncio.ensure_future(RelayedCalls(line).keep_all(REQUEST, {0: ANSWER}))
             await asyncio.sleep(0.05)
             assert not kept.done() and client.usage.calls == 0
             other.rollback()
@@ -87,7 +87,7 @@ async def test_an_answer_that_cannot_be_stored_ends_the_run(tmp_path: Path) -> N
         journal = Journal(tmp_path / "calls.sqlite", read_only=True)
         failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         desk = Desk(client, journal, lambda *_: None, failed.set_result)
-        desk.take(("store", 1, [(QUESTION, ANSWER)], "label", "1"))
+        desk.take(("store", 1, REQUEST, {0: ANSWER}))
         assert isinstance(await failed, JournalError)
         assert client.usage.calls == 0
         journal.close()
@@ -96,8 +96,8 @@ async def test_an_answer_that_cannot_be_stored_ends_the_run(tmp_path: Path) -> N
 async def test_rejected_replies_are_marked_in_the_journal(tmp_path: Path) -> None:
     async with relayed(tmp_path, Budget()) as (line, _, _client):
         calls = RelayedCalls(line)
-        await calls.keep_all([(QUESTION, ANSWER)], role="label", case_id="1")
-        await calls.reject_all([QUESTION.key])
+        await calls.keep_all(REQUEST, {0: ANSWER})
+        await calls.reject_all([REQUEST.key(0)])
     journal = Journal(tmp_path / "calls.sqlite")
     assert journal.forget_rejected() == 1
     journal.close()

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from cases.records import INTENTS, RISK_LEVELS
-from serving.backends import Backend, CallParameters, connect
+from serving.backends import Backend, connect
 from serving.backends.backend import Server
 from serving.backends.scripted import HISTORY_LENGTH, ScriptedModel
 from serving.journal.journal import Journal
-from serving.protocol.ask import Failure
 from serving.protocol.errors import ERROR_CLASSES, CallError, ModelError
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Message
 from serving.protocol.model_name import ROLES, ModelName, Role
 from serving.protocol.reply import ReplyFormat, free_text
+from serving.protocol.request import Failure
 from serving.requests.client import ModelClient
-from tests.serving.asks import PROMPT, SCHEMA, said, word_ask, words
+from tests.serving.asks import PROMPT, SCHEMA, as_sent, said, word_ask, words
 
 Write = Callable[[str, str], Path]
 
@@ -47,17 +47,15 @@ def refused(name: str) -> str:
 
 
 async def reply(backend: Backend, **call: Any) -> str:
-    parameters = CallParameters(
+    asked = as_sent(
+        call.get("schema"),
+        call.get("format", "word"),
         role=call.get("role", "classify"),
         case_id=call.get("case_id", "1"),
         samples=(call.get("sample", 0),),
-        temperature=0.0,
-        max_tokens=40,
-        schema=call.get("schema"),
-        schema_name=call.get("format", "word"),
+        messages=(Message("user", call.get("prompt", "Hello")),),
     )
-    messages = [Message("user", call.get("prompt", "Hello"))]
-    (answer,) = await backend.servers[0].complete(messages, parameters)
+    (answer,) = await backend.servers[0].complete(asked)
     return answer.text
 
 
@@ -219,8 +217,7 @@ async def test_the_history_keeps_the_latest_calls(journal: Journal) -> None:
     ]
     assert history[0].prompt == [("system", PROMPT[0].text), ("human", PROMPT[1].text)]
     assert history[0].schema_ == SCHEMA
-    many = CallParameters("answer", "", tuple(range(HISTORY_LENGTH)), 0.0, 9, None, "")
-    await model(PROMPT, many)
+    await model(as_sent(role="answer", samples=tuple(range(HISTORY_LENGTH))))
     assert len(history) == HISTORY_LENGTH
     assert history[0].role == "answer"
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from serving.journal.journal import Journal
-from serving.protocol.ask import Failure
 from serving.protocol.budget import Budget, BudgetSpent
 from serving.protocol.errors import CallError
 from serving.protocol.messages import UNKNOWN, Answer, Message, max_prompt_tokens, token_count, with_counts
 from serving.protocol.model_name import ROLES, ModelName
+from serving.protocol.request import Failure
 from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, Connect, Reach, word_ask
 from tests.serving.fake_server import MODEL, FakeServer

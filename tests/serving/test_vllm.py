@@ -9,11 +9,11 @@ import pytest
 
 from serving.backends import Backend, connect
 from serving.journal.journal import Journal
-from serving.protocol.ask import Ask, Reply
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import Message
 from serving.protocol.model_name import parse_model_name
 from serving.protocol.reply import ReplyFormat, first_json_object
+from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
 
 pytestmark = pytest.mark.vllm
@@ -43,9 +43,9 @@ def parse(text: str) -> dict[str, str]:
     return labels
 
 
-def label_ask(samples: tuple[int, ...] = (0,), max_tokens: int = 300) -> Ask[dict[str, str]]:
+def label_ask(samples: tuple[int, ...] = (0,), max_tokens: int = 300) -> Request[dict[str, str]]:
     reply = ReplyFormat("labels", SCHEMA, parse)
-    return Ask("label", "7", PROMPT, reply, samples, temperature=0.7, max_tokens=max_tokens)
+    return Request("label", "7", PROMPT, reply, samples, temperature=0.7, max_tokens=max_tokens)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from serving.backends import Backend, CallParameters, connect
+from serving.backends import Backend, connect
 from serving.backends.backend import exchange
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.request import Reply, Request, Sample
@@ -16,6 +16,7 @@ from serving.embedded.worker import worker_for
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.messages import Answer, Message
 from serving.protocol.model_name import ModelName
+from tests.serving.asks import as_sent
 from tests.serving_embedded.cases import IDS, PROMPT, label_map
 from tests.weights.tiny_gguf import POSITIONS, write_tiny_gguf
 from weights.registry import WeightsError
@@ -34,8 +35,16 @@ async def answers(
     schema: dict[str, Any] | None = None,
     seed: int = 0,
 ) -> list[Answer]:
-    call = CallParameters("label", "7", samples, temperature, max_tokens, schema, "labels", seed, "grammar")
-    return await backend.servers[0].complete(messages, call)
+    asked = as_sent(
+        schema,
+        messages=tuple(messages),
+        samples=samples,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        seed=seed,
+        constraint="grammar",
+    )
+    return await backend.servers[0].complete(asked)
 
 
 async def test_a_gguf_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +122,9 @@ async def test_a_follow_up_reads_the_cache(backend: Backend) -> None:
 
 async def test_too_long_a_prompt_is_refused_with_its_length(backend: Backend) -> None:
     assert backend.context_length == 8192
-    call = CallParameters("label", "7", (0,), 0.0, 24, None, "text")
+    asked = as_sent(messages=(Message("user", "word " * 9000),))
     with pytest.raises(CallError, match="8192") as caught:
-        await exchange(backend.servers[0], (Message("user", "word " * 9000),), call, limit_s=60.0, retries=0)
+        await exchange(backend.servers[0], asked, limit_s=60.0, retries=0)
     assert caught.value.error_class == "context_length"
 
 

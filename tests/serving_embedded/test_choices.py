@@ -15,11 +15,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from serving.backends import Backend
-from serving.backends.backend import CallParameters
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.engine import Engine
 from serving.embedded.request import InvalidChoices, Outcome, Reply, Request, Ticket
 from serving.protocol.messages import Message
+from tests.serving.asks import as_sent
 from tests.serving_embedded.cases import PROMPT, ask, label_map
 
 NOTE = "\n".join(f"{number}: Reading {number * 7} of the pump was taken at noon." for number in range(1, 11))
@@ -133,10 +133,10 @@ def test_choices_that_begin_alike_are_refused(engine: Engine, chat: ChatFormat) 
 
 
 async def test_the_backend_gives_the_log_probabilities_of_choices(backend: Backend) -> None:
-    call = CallParameters("label", "7", (0,), 0.0, 1, None, "sentence", logprobs=True, choices=YES_NO)
+    call = as_sent(choices=YES_NO, logprobs=True, max_tokens=1)
     complete = backend.servers[0].complete
     asked = [(Message("user", NOTE), Message("user", f"Is {number} odd?")) for number in (1, 2, 3)]
-    answers = await asyncio.gather(*(complete(messages, call) for messages in asked))
+    answers = await asyncio.gather(*(complete(replace(call, messages=messages)) for messages in asked))
     for (answer,) in answers:
         (token,) = answer.logprobs
         assert answer.text == token.token

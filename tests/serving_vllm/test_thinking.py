@@ -14,16 +14,15 @@ from runs.execute.assemble import close_backends
 from serving.backends import Backend, connect
 from serving.backends.backend import exchange
 from serving.journal.journal import Journal
-from serving.protocol.ask import Ask, Reply
-from serving.protocol.call import CallParameters
 from serving.protocol.messages import Answer, Message
 from serving.protocol.model_name import parse_model_name
+from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
 from serving.requests.probe import probe
 from serving.vllm_server.find import Installation
 from serving.vllm_server.server import VllmServer, free_port, start_server
 from serving.vllm_server.spec import plan_server
-from tests.serving.asks import WORD
+from tests.serving.asks import WORD, as_sent
 from weights.registry import model_dir
 
 pytestmark = pytest.mark.vllm
@@ -103,15 +102,13 @@ async def client(backend: Backend, tmp_path: Path) -> AsyncIterator[ModelClient]
     journal.close()
 
 
-def question(max_tokens: int) -> Ask[str]:
-    return Ask("label", "7", YES_OR_NO, WORD, (0,), temperature=0, max_tokens=max_tokens)
+def question(max_tokens: int) -> Request[str]:
+    return Request("label", "7", YES_OR_NO, WORD, (0,), temperature=0, max_tokens=max_tokens)
 
 
 async def prose(backend: Backend, max_tokens: int) -> Answer:
-    call = CallParameters(
-        "label", "7", (0,), temperature=0, max_tokens=max_tokens, schema=None, schema_name=""
-    )
-    (answer,) = await exchange(backend.servers[0], OPEN, call, limit_s=120, retries=0)
+    call = as_sent(messages=OPEN, max_tokens=max_tokens)
+    (answer,) = await exchange(backend.servers[0], call, limit_s=120, retries=0)
     return answer
 
 

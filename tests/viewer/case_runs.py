@@ -10,8 +10,9 @@ from typing import Any
 from cases.load import find_cases
 from runs.record.folder import CALLS, RunWriter
 from runs.record.manifest import Edge, GraphShape, Inputs, Manifest
-from serving.journal.journal import Journal, Question
+from serving.journal.journal import Journal
 from serving.protocol.messages import Answer, Message
+from tests.serving.asks import as_sent
 from viewer.bundle import BundledAddresses
 
 GRAPH = GraphShape(
@@ -76,12 +77,12 @@ def step(node: str, facts: dict[str, Any] | None = None, **fields: Any) -> dict[
 
 def call(journal: Path, role: str, sample: int, prompt: str, reply: str) -> dict[str, Any]:
     """A call as a trace shows it; its prompt and reply go into the journal."""
-    question = Question("scripted:auto", "", (Message("user", prompt),), {}, sample)
+    asked = as_sent(messages=(Message("user", prompt),), role=role, case_id="", samples=(sample,))
     opened = Journal(journal)
-    opened.store(question, Answer(reply, "stop", 10, 2), role=role, case_id="")
+    opened.store(asked, {sample: Answer(reply, "stop", 10, 2)})
     opened.close()
     counts = {"input_tokens": 10, "output_tokens": 2, "cached_tokens": 0, "retries": 0}
-    made = {"key": question.key, "role": role, "sample": sample, "model": "scripted:auto", "prompt": []}
+    made = {"key": asked.key(sample), "role": role, "sample": sample, "model": "scripted:auto", "prompt": []}
     return made | counts | {"seconds": 0.1, "replayed": False, "fault": None, "server": "scripted"}
 
 

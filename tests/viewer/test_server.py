@@ -10,7 +10,7 @@ from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from runs.execute.watcher import PROGRESS, Progress, write_progress
 from runs.record.folder import RunFolder, RunWriter
-from serving.protocol.ask import Usage
+from serving.protocol.request import Usage
 from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows
 from tests.viewer.written_run import add, ended, failed, finish, new_run
 from viewer.addresses import Addresses, ServedAddresses

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from serving.backends import demand_allowed
-from serving.backends.backend import Backend, CallParameters, Server
+from serving.backends.backend import Backend, Server
 from serving.protocol.batch_provider import BatchModel
 from serving.protocol.errors import CallError, ModelError
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest
 
 PROVIDERS = ("openai", "anthropic", "google_genai")
 """Those whose own service takes batches; any server with OpenAI's protocol may do so too."""
@@ -59,7 +58,7 @@ def connect_batched(name: ModelName) -> Backend:
     """
     model = connect(name)
 
-    async def complete(messages: Sequence[Message], call: CallParameters) -> list[Answer]:
+    async def complete(request: AnyRequest) -> list[Answer]:
         raise CallError(
             "internal",
             f"{name} answers in batches, within hours, and only `run`, `resume` and `retry` wait for them;"

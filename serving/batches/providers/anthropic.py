@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import ANTHROPIC_FACTS
 from serving.backends.limited_httpx import client_settings, take_any_size
@@ -36,8 +35,9 @@ from serving.protocol.batch_provider import (
     RowResult,
 )
 from serving.protocol.errors import CallError, classify, of_status
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -120,12 +120,14 @@ class AnthropicBatches:
             timeout=_REQUEST_S, http_client=http_client
         )
 
-    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+    def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
         """The request as a row."""
         from serving.backends.langchain_model import chat_messages
 
-        demand_samples(call, ANTHROPIC_FACTS.max_samples)
-        payload = self._model._get_request_payload(chat_messages(messages), **ANTHROPIC_FACTS.arguments(call))
+        demand_samples(request, ANTHROPIC_FACTS.max_samples)
+        payload = self._model._get_request_payload(
+            chat_messages(request.messages), **ANTHROPIC_FACTS.arguments(request)
+        )
         beside: dict[str, Any] = payload.pop("extra_body", {})
         return BatchRow(custom_id, payload | beside)
 

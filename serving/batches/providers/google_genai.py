@@ -13,13 +13,12 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from io import BufferedRandom
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from cases.texts import one_line, printable
-from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import GOOGLE_GENAI_FACTS
 from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed
@@ -34,8 +33,9 @@ from serving.protocol.batch_provider import (
     RowResult,
 )
 from serving.protocol.errors import CallError, classify, of_status, redirected
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
+from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
     from google.genai.types import BatchJob
@@ -114,17 +114,17 @@ class GoogleBatches:
         # The limit of one reply is not that of a file of results, which has its own.
         self._http.event_hooks = {"response": [_stay]}
 
-    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+    def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
         """The request as a row."""
         from serving.backends.langchain_model import chat_messages
 
-        demand_samples(call, GOOGLE_GENAI_FACTS.max_samples)
-        request = self._model._prepare_request(
-            chat_messages(messages),
+        demand_samples(request, GOOGLE_GENAI_FACTS.max_samples)
+        prepared = self._model._prepare_request(
+            chat_messages(request.messages),
             cached_content=self._model.cached_content,
-            **GOOGLE_GENAI_FACTS.arguments(call),
+            **GOOGLE_GENAI_FACTS.arguments(request),
         )
-        return BatchRow(custom_id, self._own.written(request))
+        return BatchRow(custom_id, self._own.written(prepared))
 
     def encoded(self, row: BatchRow) -> bytes:
         """A line of the file."""

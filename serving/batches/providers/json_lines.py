@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
-from serving.backends.backend import CallParameters
 from serving.backends.http_json import MAX_REPLY_BYTES
 from serving.protocol.batch_provider import BatchLimits
 from serving.protocol.errors import CallError
+from serving.protocol.request import AnyRequest
 
 MAX_LINES = 1_000_000
 """Several times the largest batch; a broken server might send lines without end."""
@@ -20,14 +20,14 @@ MAX_LINES = 1_000_000
 _CHUNK = 2**18
 
 
-def demand_samples(call: CallParameters, most: int) -> None:
+def demand_samples(request: AnyRequest, most: int) -> None:
     """Refuse a row for more samples than one request can bring.
 
     Raises:
         CallError: It asks for more.
     """
-    if len(call.samples) > most:
-        raise CallError("internal", f"a row asks for {len(call.samples)} samples, and {most} is the most")
+    if len(request.samples) > most:
+        raise CallError("internal", f"a row asks for {len(request.samples)} samples, and {most} is the most")
 
 
 def json_of(value: Mapping[str, Any]) -> bytes:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cases.texts import one_line, printable
-from serving.backends.backend import CallParameters
 from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.hosted_providers import OPENAI_FACTS
 from serving.backends.limited_httpx import client_settings, take_any_size
@@ -31,8 +30,9 @@ from serving.protocol.batch_provider import (
 )
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.keys import api_key
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName, key_variable
+from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -74,7 +74,7 @@ _LATER = ("token_limit_exceeded", "rate_limit", "quota")
 _NEVER_MADE = (400, 401, 403, 404, 413, 422)
 """Statuses after which no batch exists, so that its file is needed no more."""
 
-Write = Callable[[Sequence[Message], CallParameters], dict[str, Any]]
+Write = Callable[[AnyRequest], dict[str, Any]]
 """The body of a request."""
 
 
@@ -93,8 +93,10 @@ def connect_openai(name: ModelName) -> BatchModel:
     model, _ = chat_model(OPENAI_FACTS, name, None)
     assert isinstance(model, ChatOpenAI)
 
-    def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
-        payload = model._get_request_payload(chat_messages(messages), **OPENAI_FACTS.arguments(call))
+    def write(request: AnyRequest) -> dict[str, Any]:
+        payload = model._get_request_payload(
+            chat_messages(request.messages), **OPENAI_FACTS.arguments(request)
+        )
         beside: dict[str, Any] = payload.pop("extra_body", {})
         return payload | beside
 
@@ -131,8 +133,8 @@ def connect_server(name: ModelName) -> BatchModel:
     backend = reach_server(name, variable)
     (url,) = name.base_urls
 
-    def write(messages: Sequence[Message], call: CallParameters) -> dict[str, Any]:
-        return request_body(name.name, messages, call) | effort_fields(call)
+    def write(request: AnyRequest) -> dict[str, Any]:
+        return request_body(name.name, request) | effort_fields(request)
 
     def read(body: Any, asked: int) -> list[Answer]:
         return answers(body, name.name, asked)
@@ -177,10 +179,10 @@ class OpenAIBatches:
         self._read = read
         self._hosted = hosted
 
-    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+    def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
         """The request as a row."""
-        demand_samples(call, OPENAI_FACTS.max_samples)
-        return BatchRow(custom_id, self._write(messages, call))
+        demand_samples(request, OPENAI_FACTS.max_samples)
+        return BatchRow(custom_id, self._write(request))
 
     def encoded(self, row: BatchRow) -> bytes:
         """A line of the file."""

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from serving.backends.backend import CallParameters
 from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
@@ -21,7 +20,8 @@ from serving.protocol.batch_provider import (
 )
 from serving.protocol.errors import CallError
 from serving.protocol.made_up_replies import made_up_text
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
+from serving.protocol.request import AnyRequest
 
 _ROLES = {"user": "human", "assistant": "ai"}
 
@@ -66,14 +66,14 @@ class Account:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _looked: Counter[str] = field(default_factory=Counter)
 
-    def row(self, custom_id: str, messages: Sequence[Message], call: CallParameters) -> BatchRow:
+    def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
         """The replies are made up at once."""
-        prompt = [(_ROLES.get(one.role, one.role), one.text) for one in messages]
+        prompt = [(_ROLES.get(one.role, one.role), one.text) for one in request.messages]
         replies = [
-            made_up_text(prompt, sample, call.schema_name, dict(call.schema or {}) or None, call.choices)
-            for sample in call.samples
+            made_up_text(prompt, sample, request.reply.name, request.schema, request.choices)
+            for sample in request.samples
         ]
-        return BatchRow(custom_id, {"messages": [one.text for one in messages], "replies": replies})
+        return BatchRow(custom_id, {"messages": [one.text for one in request.messages], "replies": replies})
 
     def encoded(self, row: BatchRow) -> bytes:
         """As JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -60,7 +60,10 @@ class Reached:
     def rows(self, count: int, samples: int = 1) -> list[BatchRow]:
         constraint = self.model.constraints[0]
         parameters = call(constraint, samples=samples)
-        return [self.provider.row(key_of(index), prompt(index), parameters) for index in range(count)]
+        return [
+            self.provider.row(key_of(index), replace(parameters, messages=prompt(index)))
+            for index in range(count)
+        ]
 
     async def metadata(self, nonce: str = "n1", rows: int | None = None) -> dict[str, str]:
         counted = {} if rows is None else {"rows": str(rows)}

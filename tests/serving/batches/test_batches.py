@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -56,14 +57,14 @@ async def test_a_row_gets_the_answer_that_the_same_request_gets_online(reached: 
         call(constraint, samples=samples, logprobs=reached.model.logprobs)
         for constraint in reached.model.constraints
     ]
-    rows = [reached.provider.row(key_of(n), prompt(n), one) for n, one in enumerate(calls)]
+    rows = [reached.provider.row(key_of(n), replace(one, messages=prompt(n))) for n, one in enumerate(calls)]
     batch = await reached.provider.submit(rows, await reached.metadata())
     reached.emulator.now += HOUR_S
     batched = await reached.results(await reached.provider.look(batch.id), samples)
     backend = connect_online(ModelName(reached.name, MODELS[reached.name]))
     (server,) = backend.servers
     for index, (row, one) in enumerate(zip(rows, calls, strict=True)):
-        assert await server.complete(prompt(index), one) == list(batched[index].answers)
+        assert await server.complete(replace(one, messages=prompt(index))) == list(batched[index].answers)
         assert reached.emulator.online[index] == row.body
     assert server.endpoint == reached.provider.endpoint
     assert server.close is not None
@@ -89,7 +90,7 @@ async def test_a_row_brings_as_many_answers_as_samples(reached: Reached) -> None
 async def test_more_samples_than_a_request_can_bring_are_refused(reached: Reached) -> None:
     samples = reached.model.max_samples + 1
     with pytest.raises(CallError, match="samples"):
-        reached.provider.row("a", prompt(0), call(samples=samples))
+        reached.provider.row("a", replace(call(samples=samples), messages=prompt(0)))
 
 
 async def test_a_batch_is_found_by_its_metadata(reached: Reached) -> None:
@@ -380,7 +381,7 @@ async def test_a_body_that_the_online_endpoint_refuses_fails_its_row_alone(reach
 async def test_the_clients_own_exchange_reads_the_same_server(reached: Reached) -> None:
     backend = connect_online(ModelName(reached.name, MODELS[reached.name]))
     (server,) = backend.servers
-    (answer,) = await exchange(server, prompt(0), call(backend.constraints[0]), limit_s=10, retries=0)
+    (answer,) = await exchange(server, call(backend.constraints[0]), limit_s=10, retries=0)
     assert answer.server == reached.provider.endpoint
     assert server.close is not None
     await server.close()

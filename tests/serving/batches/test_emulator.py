@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -52,7 +53,7 @@ async def test_a_process_of_its_own_keeps_batches_and_a_ledger(
     async def with_a_new_client(batch_id: str | None) -> str:
         model = connect(ModelName(provider_name, MODELS[provider_name]))
         if batch_id is None:
-            row = model.provider.row(key_of(0), prompt(0), call(model.constraints[0]))
+            row = model.provider.row(key_of(0), replace(call(model.constraints[0]), messages=prompt(0)))
             batch = await model.provider.submit([row], {"nonce": "n1"})
         else:
             batch = await model.provider.look(batch_id)

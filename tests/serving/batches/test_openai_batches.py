@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
@@ -116,7 +117,7 @@ async def test_all_files_are_deleted_and_the_batch_stays(reached: Reached, servi
 
 async def test_logprobs_and_samples_come_back(reached: Reached) -> None:
     parameters = call("none", samples=2, logprobs=True)
-    row = reached.provider.row(key_of(0), prompt(0), parameters)
+    row = reached.provider.row(key_of(0), replace(parameters, messages=prompt(0)))
     batch = await reached.provider.submit([row], await reached.metadata())
     reached.emulator.now += HOUR_S
     (one,) = await reached.results(await reached.provider.look(batch.id), 2)
@@ -164,7 +165,7 @@ async def test_a_servers_batches_go_by_openais_protocol(service: OpenAIEmulator)
     model = await asyncio.to_thread(connect, ModelName("openai", "tiny", f"{service.url}/v1"))
     provider = model.provider
     assert provider.endpoint == f"{service.url}/v1"
-    row = provider.row(key_of(0), prompt(0), call("json_schema", samples=2))
+    row = provider.row(key_of(0), replace(call("json_schema", samples=2), messages=prompt(0)))
     batch = await provider.submit([row], {"nonce": "n1"})
     service.now += HOUR_S
     (one,) = [one async for one in provider.results(batch, lambda _: 2)]
