@@ -163,12 +163,7 @@ def check_space(folder: Path, needed: int, purpose: str) -> None:
 
 @contextmanager
 def full_disk_explained(folder: Path, kept: str) -> Iterator[None]:
-    """Turn the errors of a full disk into one that says what to do.
-
-    Args:
-        folder: Where something is written.
-        kept: What is not lost.
-    """
+    """Turn the errors of a full disk into one that says what to do."""
     try:
         yield
     except WeightsError:

@@ -172,12 +172,7 @@ def _header_reader() -> type[GGUFReader]:
 
 
 def _refuse_unusable(file: Path, fields: Mapping[str, Any]) -> None:
-    """Refuse a file that is not the whole of a chat model.
-
-    Args:
-        file: For the message.
-        fields: Its metadata, without arrays.
-    """
+    """Refuse a file that is not the whole of a chat model."""
     if not fields.get("general.architecture"):
         raise WeightsError(f"{file} names no architecture (general.architecture), so it cannot be read")
     if (parts := int(fields.get("split.count", 1))) > 1:

@@ -39,11 +39,7 @@ def loading(what: str) -> Iterator[None]:
 
 @contextmanager
 def listening(listener: _Listener) -> Iterator[None]:
-    """Have a function called, in any thread, when something begins to load and when that has ended.
-
-    Args:
-        listener: Gets what is loaded, and whether it begins.
-    """
+    """Have a function called, in any thread, when something begins to load and when that has ended."""
     _listeners.append(listener)
     try:
         yield

@@ -79,20 +79,11 @@ class RegisteredModel:
 
     @property
     def megabytes(self) -> int:
-        """Size of the download."""
         return round(self.size / 1e6)
 
 
 def _pieces(package: str, version: str, size: int, each: int, sums: Sequence[str]) -> tuple[Piece, ...]:
-    """Pieces in numbered packages.
-
-    Args:
-        package: Name of the packages, without their number.
-        version: Of all of them.
-        size: Bytes of the whole.
-        each: Bytes of every piece but the last.
-        sums: The sha256 of each piece, in order.
-    """
+    """Pieces in numbered packages."""
     return tuple(
         Piece(
             requirement=f"{package}{number}=={version}",

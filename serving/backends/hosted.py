@@ -1,4 +1,4 @@
-"""Hosted models through LangChain's classes. `hosted_providers` knows the providers."""
+"""Hosted models through LangChain's classes; the providers are the files of `providers`."""
 
 from __future__ import annotations
 
@@ -62,6 +62,10 @@ class HostedProvider:
             say so; None where they do not.
         describe: Asks the service about a model, where it has an endpoint for that: what is known beforehand
             may be older than the model.
+        batches: Module and function that connect a model whose calls go in batches; empty without batches.
+        families: How the names of its models begin.
+        example: A model of it.
+        others: Ways to name models by it, beside its own service.
     """
 
     name: str
@@ -82,22 +86,25 @@ class HostedProvider:
     service_variables: tuple[str, ...] = ()
     other_service: Callable[[], str | None] = lambda: None
     describe: Callable[[Any, str], Awaitable[Abilities]] | None = None
+    batches: str = ""
+    families: tuple[str, ...]
+    example: str
+    others: tuple[Entry, ...] = ()
 
     def services(self) -> tuple[str, ...]:
-        """Where requests go that name no address."""
         if (other := self.other_service()) is not None:
             return (other,)
         return (next(filter(None, map(os.environ.get, self.service_variables)), self.service),)
 
 
-def hosted(facts: HostedProvider, *others: Entry) -> Provider:
-    """The row of a provider; `others` are listed before its own service."""
+def hosted(facts: HostedProvider) -> Provider:
+    """The row of a provider."""
 
     def catalogue() -> list[Entry]:
         state = installed(facts.package.replace("-", "_"), facts.package)
         if state == "ready" and not os.environ.get(facts.key):
             state = f"needs {facts.key}"
-        return [*others, Entry(f"{facts.name}:NAME", state, f"hosted, by {facts.package}")]
+        return [*facts.others, Entry(f"{facts.name}:NAME", state, f"hosted, by {facts.package}")]
 
     return Provider(partial(_connect, facts), catalogue, facts.services)
 
@@ -260,12 +267,7 @@ async def _describe(
 def profile_abilities(
     profile: Mapping[str, Any], efforts: Mapping[Effort, str] = MappingProxyType({})
 ) -> Abilities:
-    """Read abilities from a profile of LangChain's.
-
-    Args:
-        profile: Empty for a model without one.
-        efforts: The provider's words.
-    """
+    """Read abilities from a profile of LangChain's."""
     refused: dict[Option, str] = {}
     if profile.get("temperature") is False:
         refused["temperature"] = FIXED_TEMPERATURE

@@ -49,11 +49,6 @@ class HttpJson:
     async def post(self, url: str, body: Any, *, small: bool = False) -> Any:
         """Send JSON and read JSON.
 
-        Args:
-            url: Where to.
-            body: What is sent.
-            small: Whether the reply is to be small, and soon there once it has begun, as that to a probe.
-
         Raises:
             CallError: The server refuses or redirects, or its reply is too large or no JSON.
             PolicyError: No text may go there.
@@ -95,7 +90,6 @@ class HttpJson:
             return 0
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -25,13 +25,7 @@ _MESSAGE_TYPES: dict[str, type[BaseMessage]] = {
 
 
 def completer(chat_model: BaseChatModel, arguments: Arguments, max_samples: int | None = None) -> Complete:
-    """Ask a chat model for all samples in one request, or in as few as its provider allows.
-
-    Args:
-        chat_model: Any LangChain chat model.
-        arguments: What it is called with.
-        max_samples: Samples that one request can ask for at most, None where there is no limit.
-    """
+    """Ask a chat model for all samples in one request, or in as few as its provider allows."""
 
     async def complete(request: AnyRequest) -> list[Answer]:
         turns = chat_messages(request.messages)

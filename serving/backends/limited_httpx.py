@@ -47,7 +47,6 @@ class GatedTransport:
         return await self._by_proxy[proxy].handle_async_request(request)
 
     async def aclose(self) -> None:
-        """Close all connections."""
         for transport in self._by_proxy.values():
             await transport.aclose()
 

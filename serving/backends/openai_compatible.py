@@ -53,10 +53,6 @@ _OTHERS: tuple[Constraint, ...] = ("json_schema", "object_schema", "json_object"
 def connect_server(name: ModelName, key_variable: str) -> Backend:
     """Reach the servers, check that they serve the model, and read its context length.
 
-    Args:
-        name: Of the model, with addresses.
-        key_variable: The environment variable of the API key; not every server needs one.
-
     Raises:
         ModelError: None of them answers, or the key cannot stand in a header.
     """

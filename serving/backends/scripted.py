@@ -90,7 +90,6 @@ class ScriptedModel:
     """
 
     def __init__(self, script: Script) -> None:
-        """Nothing is called yet."""
         self._script = script
         self.history: deque[ScriptedCall] = deque(maxlen=HISTORY_LENGTH)
 

@@ -67,7 +67,6 @@ class BatchDesk:
     _warnings: int = 0
 
     def is_new(self, key: str) -> bool:
-        """Whether a call was harvested in this session."""
         return bytes.fromhex(key)[:16] in self._new
 
     def take_reserved(self) -> None:
@@ -265,15 +264,7 @@ class BatchDesk:
         tally: Counter[str],
         seen: dict[str, int],
     ) -> None:
-        """Store what came back for some rows of a batch, and count it.
-
-        Args:
-            record: The batch.
-            backend: Its model.
-            results: In the order in which they came.
-            tally: Counts what became of them; rows that earlier sessions have stored are left out.
-            seen: How many samples each row asked for that this session has read.
-        """
+        """Store what came back for some rows of a batch, and count it."""
         assert backend.batches is not None
         endpoint = backend.batches.provider.endpoint
         rows = [

@@ -80,15 +80,7 @@ class Pool:
     def __init__(
         self, journal: Journal, budget: Budget, desk: BatchDesk, report: Callable[[str], None], retries: int
     ) -> None:
-        """Begin with nothing collected.
-
-        Args:
-            journal: Of the run.
-            budget: A call reserves in it until it is harvested.
-            desk: Looks after batches once they are submitted.
-            report: Called with lines for the user.
-            retries: Further attempts of a submit that failed in a way that may pass.
-        """
+        """Begin with nothing collected."""
         self._journal = journal
         self._budget = budget
         self._desk = desk
@@ -104,7 +96,6 @@ class Pool:
         self.left_open = False
 
     def is_new(self, key: str) -> bool:
-        """Whether a call was harvested in this session."""
         return self._desk.is_new(key)
 
     def expect(self, case_id: str, requests: int) -> None:
@@ -114,14 +105,12 @@ class Pool:
         turns.look()
 
     def came(self, case_id: str) -> None:
-        """One of them has come to its end."""
         turns = self._turns.get(case_id)
         if turns is not None:
             turns.under_way -= 1
             turns.look()
 
     def forget(self, case_id: str) -> None:
-        """The case is not under way any more."""
         self._turns.pop(case_id, None)
 
     def holds(self, request: AnyRequest) -> bool:

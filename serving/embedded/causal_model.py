@@ -260,16 +260,13 @@ class KeyValueRows(Cache):
         )
 
     def read(self, row: int, start: int, end: int) -> Tensor:
-        """A copy of a stretch of a row."""
         return torch.stack([layer[:, row, start:end] for layer in self._store])
 
     def write(self, row: int, stretch: Tensor) -> None:
-        """Fill the start of a row."""
         for layer, part in zip(self._store, stretch, strict=True):
             layer[:, row, : stretch.shape[2]] = part
 
     def copy(self, source: int, target: int, length: int) -> None:
-        """Copy the start of a row to another row."""
         for layer in self._store:
             layer[:, target, :length] = layer[:, source, :length]
 

@@ -119,7 +119,6 @@ class Engine:
 
     @property
     def context_length(self) -> int:
-        """Tokens of prompt and reply together."""
         return self._model.context_length
 
     def generate(

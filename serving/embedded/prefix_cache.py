@@ -25,7 +25,6 @@ class PrefixCache:
         self._blocks: OrderedDict[bytes, Tensor] = OrderedDict()
 
     def __len__(self) -> int:
-        """Tokens in the cache."""
         return len(self._blocks) * BLOCK
 
     def match(self, tokens: Sequence[int]) -> int:
@@ -60,7 +59,6 @@ class PrefixCache:
             self._blocks.popitem(last=False)
 
     def clear(self) -> None:
-        """Forget everything."""
         self._blocks.clear()
 
     def _touch(self, keys: Sequence[bytes]) -> None:

@@ -20,7 +20,6 @@ class ContextLengthExceeded(Exception):
     """
 
     def __init__(self, tokens: int, limit: int) -> None:
-        """Keep both numbers beside the message."""
         super().__init__(
             f"the prompt has {plural(tokens, 'token')}, the context length of the model is {limit}"
         )

@@ -60,7 +60,6 @@ class Row:
         self._settle([token] if self._grammar is None else self._grammar.take(token))
 
     def result(self) -> Sample:
-        """The complete sample."""
         assert self.finish_reason is not None, "the sample is still being decoded"
         text = str(self._tokenizer.decode(self.output, skip_special_tokens=True))
         return Sample(text=text, tokens=tuple(self.output), finish_reason=self.finish_reason)

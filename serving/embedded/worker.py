@@ -64,7 +64,6 @@ class EngineWorker:
             self._open.clear()
 
     def _serve(self, call: tuple[Prepare, Future[Reply]]) -> None:
-        """Run the engine until no call is left."""
         engine, chat = self._loaded_engine(), chat_format(self._folder)
         first: list[tuple[Prepare, Future[Reply]]] = [call]
 

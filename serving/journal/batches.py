@@ -16,18 +16,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from serving.journal.tables import (
-    INSERT_CALL,
-    CallRow,
-    Texts,
-    has_batches,
-    sealed,
-    text_sum,
-    unpack,
-)
+from serving.journal.tables import INSERT_CALL, Asked, Texts, unpack
 from serving.protocol.batch_provider import RemoteBatch
 from serving.protocol.errors import ERROR_CLASSES, CallError, ErrorClass
-from serving.protocol.messages import UNKNOWN, Answer, Message, reply_details, with_counts
+from serving.protocol.messages import UNKNOWN, Answer, Message, with_counts
 from serving.protocol.request import AnyRequest
 
 State = Literal["intended", "away", "lost", "harvested", "closed", "refused"]
@@ -119,23 +111,13 @@ class JournalBatches:
         errors: Writing,
         added: Callable[[int], None],
     ) -> None:
-        """Of a journal that is open.
-
-        Args:
-            database: The journal's.
-            texts: The journal's.
-            writing: Surrounds a commit.
-            errors: Surrounds what only reads.
-            added: Told how many calls a commit has added.
-        """
+        """Of a journal that is open."""
         self._database = database
         self._texts = texts
         self._writing = writing
         self._errors = errors
         self._added = added
         self._new = 0
-        with errors():
-            self._there = has_batches(database)
 
     def standing(self, key: str) -> CallError | Literal["away"] | None:
         """What is known of a call: its failure, that it is away, or nothing."""
@@ -194,7 +176,6 @@ class JournalBatches:
         return int(rows)
 
     def looked(self, number: int, remote: RemoteBatch, state: State = "away") -> None:
-        """Write down what the provider says of a batch."""
         said = {
             "id": remote.id,
             "state": remote.state,
@@ -245,7 +226,7 @@ class JournalBatches:
             return Harvested("failed", case_id, most=most)
         answers = self._counted(answers, rows[0][5], rows[0][9])
         for row, answer in zip(rows, answers, strict=False):
-            self._store(row[:7], answer)
+            self._store(Asked._make(row[:7]), answer)
             self._database.execute("DELETE FROM batch_rows WHERE key=?", (row[0],))
         if len(answers) < len(rows):
             left_out = CallError("internal", "the provider left out a sample")
@@ -267,39 +248,10 @@ class JournalBatches:
             messages = [Message(role, text) for role, text in self._texts.turns(prompt)]
         return tuple(with_counts(answers, messages, limit))
 
-    def _store(self, asked: Sequence[Any], answer: Answer) -> None:
-        """Make a call of a row and its answer.
-
-        Args:
-            asked: Columns of a call from `key` to `parameters`.
-            answer: To it.
-        """
-        number = self._texts.number
-        key, model, role, case_id, sample, prompt, parameters = asked
-        details = reply_details(answer)
-        row = CallRow(
-            key,
-            model,
-            role,
-            case_id,
-            sample,
-            prompt,
-            parameters,
-            number(answer.text),
-            number(answer.finish_reason),
-            answer.input_tokens,
-            answer.output_tokens,
-            answer.cached_tokens,
-            answer.seconds,
-            answer.retries,
-            rejected=0,
-            server=number(answer.server),
-            logprobs=number(details),
-        )
-        texts = (answer.text, answer.finish_reason, answer.server, details)
-        known = self._database.execute("SELECT 1 FROM calls WHERE key=?", (key,)).fetchone()
+    def _store(self, asked: Asked, answer: Answer) -> None:
+        known = self._database.execute("SELECT 1 FROM calls WHERE key=?", (asked.key,)).fetchone()
         self._new += known is None
-        self._database.execute(INSERT_CALL, sealed(row, [text_sum(text) for text in texts]))
+        self._database.execute(INSERT_CALL, self._texts.row(asked, answer))
 
     def samples(self, custom_id: str) -> int:
         """How many calls a row asked for; 1 where they are answered, 0 for one that is not known."""
@@ -323,7 +275,6 @@ class JournalBatches:
         return int(changed.rowcount)
 
     def finish(self, number: int, state: State, counts: Mapping[str, int]) -> None:
-        """Write down that a batch has come to its end."""
         with self._writing():
             self._database.execute(
                 "UPDATE batches SET state=?, counts=? WHERE number=?",
@@ -337,7 +288,6 @@ class JournalBatches:
         return int(changed.rowcount)
 
     def forget_failure(self, key: str) -> None:
-        """Have a call that failed asked for again."""
         with self._writing():
             self._database.execute(
                 "DELETE FROM batch_rows WHERE key=? AND failure IS NOT NULL", (bytes.fromhex(key),)
@@ -378,7 +328,6 @@ class JournalBatches:
         return int(found)
 
     def waiting_cases(self) -> set[str]:
-        """Ids of the cases that have calls away."""
         return {case_id for (case_id,) in self._all("SELECT case_id FROM batch_rows WHERE failure IS NULL")}
 
     def reserved(self) -> list[tuple[str, str, int, int]]:
@@ -413,15 +362,11 @@ class JournalBatches:
         return CallError(known, message)
 
     def _one(self, sql: str, *values: object) -> tuple[Any, ...] | None:
-        if not self._there:
-            return None
         with self._errors():
             row: tuple[Any, ...] | None = self._database.execute(sql, values).fetchone()
         return row
 
     def _all(self, sql: str, *values: object) -> list[Any]:
-        if not self._there:
-            return []
         with self._errors():
             return self._database.execute(sql, values).fetchall()
 

@@ -32,24 +32,19 @@ from serving.journal.tables import (
     COLUMNS,
     FORGOTTEN,
     INSERT_CALL,
-    OLDEST_READ,
     SCHEMA_VERSION,
-    SUMMED_COLUMNS,
-    TEXT_COLUMNS,
+    Asked,
     CallRow,
+    Copier,
     Texts,
-    checksum,
-    columns,
     create,
-    moved,
-    sealed,
+    is_whole,
     text_digest,
     text_sum,
     unpack,
-    upgrade,
 )
 from serving.policy.traffic import Traffic, size
-from serving.protocol.messages import Answer, Message, read_details, reply_details
+from serving.protocol.messages import Answer, Message, read_details
 from serving.protocol.request import AnyRequest
 from storage.disks import disk_of
 
@@ -57,15 +52,15 @@ _FLUSH_SECONDS = 1.0
 """How often what is stored is flushed to the disk: a power cut costs the replies of that time at most."""
 
 # A text that is missing is damage, and no reason to pass over the call.
-_FIND = """
-SELECT {columns}, reply_.body, finish_.body, server_.body, logprobs_.body
+_FIND = f"""
+SELECT {COLUMNS}, reply_.body, finish_.body, server_.body, logprobs_.body
 FROM calls
 LEFT JOIN texts AS reply_ ON reply_.id = calls.reply
 LEFT JOIN texts AS finish_ ON finish_.id = calls.finish_reason
 LEFT JOIN texts AS server_ ON server_.id = calls.server
 LEFT JOIN texts AS logprobs_ ON logprobs_.id = calls.logprobs
 WHERE key = ?
-"""
+"""  # noqa: S608
 
 
 class JournalError(Exception):
@@ -83,7 +78,6 @@ class CallCount:
     """
 
     def __init__(self, journal: Path) -> None:
-        """Nothing is opened yet."""
         # Journals are shared by links to them.
         self.path = journal.resolve().with_name(f"{journal.resolve().name}.count")
         self._file: int | None = None
@@ -106,18 +100,15 @@ class CallCount:
         return int(number)
 
     def exists(self) -> bool:
-        """Whether a number was written; a kill at the beginning may have left an empty file."""
         return self.path.exists() and self.path.stat().st_size > 0
 
     def write(self, number: int) -> None:
-        """Record it."""
         if self._file is None:
             self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         text = b"%020d" % number
         os.pwrite(self._file, b"%s %08x\n" % (text, zlib.crc32(text)), 0)
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -163,10 +154,6 @@ class Journal:
             except BaseException:
                 self._database.close()
                 raise
-            # As a column that is missing: reading a file of schema 3 does not change it.
-            old = read_only and "crc" not in columns(self._database)
-            self._columns = COLUMNS.replace("crc", "NULL") if old else COLUMNS
-            self._find = _FIND.format(columns=self._columns)
             self._stored = 0 if read_only else self._counted()
             if self._count is not None and not read_only and not self._count.exists():
                 self._count.write(self._stored)
@@ -211,7 +198,7 @@ class Journal:
         (version,) = self._database.execute("PRAGMA user_version").fetchone()
         if version > SCHEMA_VERSION:
             raise JournalError(f"{self.path}: written by a newer Evigraph (schema {version}); update first")
-        if 0 < version < OLDEST_READ:
+        if 0 < version < SCHEMA_VERSION:
             raise JournalError(
                 f"{self.path}: written by an older Evigraph (schema {version}); start the run anew, or read"
                 " it with that version"
@@ -222,7 +209,7 @@ class Journal:
         if version < SCHEMA_VERSION:
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
-                (create if version == 0 else upgrade)(self._database)
+                create(self._database)
 
     def _counted(self) -> int:
         (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
@@ -235,7 +222,7 @@ class Journal:
             JournalDamaged: It is not what was stored.
         """
         with self._errors():
-            found = self._reader.execute(self._find, (_key(key),)).fetchone()
+            found = self._reader.execute(_FIND, (_key(key),)).fetchone()
             if found is None:
                 return None
             row, bodies = CallRow(*found[:-4]), found[-4:]
@@ -244,7 +231,9 @@ class Journal:
             if None in bodies:
                 raise sqlite3.DatabaseError("a text is missing; the file is malformed")
             reply, finish_reason, server, details = texts = [unpack(body) for body in bodies]
-            if row.crc is not None and row.crc != checksum(row, [text_sum(text) for text in texts]):
+            numbers = (row.reply, row.finish_reason, row.server, row.logprobs)
+            sums = {number: text_sum(text) for number, text in zip(numbers, texts, strict=True)}
+            if not is_whole(row, sums.__getitem__):
                 raise JournalDamaged(
                     f"{self.path}: the reply to a call of case {row.case_id!r} is malformed: its checksum"
                     f" does not match{_look_at(self.path)}"
@@ -289,7 +278,6 @@ class Journal:
             await stored
 
     def _commit_queue(self) -> None:
-        """Begin to commit all that waits, in the thread."""
         queue, self._queue = self._queue, []
         self._committing = True
         work = asyncio.get_running_loop().run_in_executor(
@@ -320,7 +308,6 @@ class Journal:
         self._store([(request, answers)])
 
     def _store(self, requests: Sequence[_Answered]) -> None:
-        """Store the answers of requests in one commit."""
         with self._writing():
             added = sum(self._insert(self._rows(*request)) for request in requests)
         self._add(added)
@@ -331,33 +318,12 @@ class Journal:
         prompt = self._texts.prompt((message.role, message.text) for message in request.messages)
         parameters = number(json.dumps(request.parameters, sort_keys=True))
         return [
-            self._sealed(
-                CallRow(
-                    _key(request.key(sample)),
-                    model,
-                    role,
-                    request.case_id,
-                    sample,
-                    prompt,
-                    parameters,
-                    number(answer.text),
-                    number(answer.finish_reason),
-                    answer.input_tokens,
-                    answer.output_tokens,
-                    answer.cached_tokens,
-                    answer.seconds,
-                    answer.retries,
-                    rejected=0,
-                    server=number(answer.server),
-                    logprobs=number(details := reply_details(answer)),
-                ),
-                (answer.text, answer.finish_reason, answer.server, details),
+            self._texts.row(
+                Asked(_key(request.key(sample)), model, role, request.case_id, sample, prompt, parameters),
+                answer,
             )
             for sample, answer in answers.items()
         ]
-
-    def _sealed(self, row: CallRow, texts: Sequence[str]) -> CallRow:
-        return sealed(row, [text_sum(text) for text in texts])
 
     def _insert(self, rows: Sequence[CallRow]) -> int:
         """Store rows; how many of them are no newer ones of calls that are stored."""
@@ -370,7 +336,6 @@ class Journal:
         return len(rows) - int(known)
 
     def _add(self, added: int) -> None:
-        """Count calls after their commit."""
         with self._one, self._errors():
             self._stored += added
             if self._count is not None:
@@ -394,18 +359,15 @@ class Journal:
     def _mark(self, which: str, value: bytes | int, *, rejected: int) -> int:
         found = self._database.execute(f"SELECT {COLUMNS} FROM calls WHERE {which}", (value,)).fetchall()  # noqa: S608
         for row in map(CallRow._make, found):
-            texts = [self._texts.read(getattr(row, name)) for name in SUMMED_COLUMNS]
-            self._database.execute(INSERT_CALL, self._sealed(row._replace(rejected=rejected), texts))
+            self._database.execute(INSERT_CALL, self._texts.marked(row, rejected))
         return len(found)
 
     def has(self, key: str) -> bool:
-        """Whether a call is stored."""
         with self._errors():
             row = self._database.execute("SELECT 1 FROM calls WHERE key=?", (_key(key),)).fetchone()
         return row is not None
 
     def count(self) -> int:
-        """Number of stored calls."""
         with self._errors():
             (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
         return int(number)
@@ -494,23 +456,18 @@ class Journal:
 
     def copy_calls(self, keys: Iterable[str], into: Journal) -> None:
         """Copy stored calls with their texts to another journal; keys that are not stored are passed over."""
-        for key in dict.fromkeys(keys):
-            with self._errors():
-                found = self._database.execute(
-                    f"SELECT {self._columns} FROM calls WHERE key=?",  # noqa: S608
-                    (_key(key),),
-                ).fetchone()
-            if found is not None:
-                self._copy(CallRow(*found), into)
 
-    def _copy(self, row: CallRow, into: Journal) -> None:
+        def read(number: int) -> str:
+            with self._errors():
+                return self._texts.read(number)
+
+        sql = f"SELECT {COLUMNS} FROM calls WHERE key=?"  # noqa: S608
         with self._errors():
-            turns = self._texts.turns(row.prompt)
-            texts = {name: self._texts.read(getattr(row, name)) for name in TEXT_COLUMNS}
+            found = [self._database.execute(sql, (_key(key),)).fetchone() for key in dict.fromkeys(keys)]
+        copier = Copier(read, into._texts)
         with into._writing():
-            numbers = {name: into._texts.number(text) for name, text in texts.items()}
-            copy = moved(row, into._texts.prompt(turns), numbers)
-            added = into._insert([into._sealed(copy, [texts[name] for name in SUMMED_COLUMNS])])
+            rows = [copier.call(CallRow._make(row)) for row in found if row is not None]
+            added = into._insert(rows)
         into._add(added)
 
     def _conversation(self, prompt: str, reply: int) -> list[Message]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from serving.journal.files import open_to_write
 from serving.journal.journal import CallCount, JournalError
-from serving.journal.tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS, columns, has_batches
+from serving.journal.tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS
 
 _BATCH = 500
 
@@ -18,10 +18,6 @@ def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]
     """Delete the calls of some cases, and every text that no other call has; then write the file anew.
 
     Calls that are away in batches are deleted too; whatever comes back of them is left alone.
-
-    Args:
-        path: The journal, or a link to it.
-        case_ids: Of which cases; None for all.
 
     Returns:
         How many calls and how many texts.
@@ -51,7 +47,7 @@ def purge_calls(path: Path, case_ids: Collection[str] | None) -> tuple[int, int]
 
 
 def _delete_calls(database: sqlite3.Connection, case_ids: Collection[str] | None) -> int:
-    tables = ["calls", "batch_rows"] if has_batches(database) else ["calls"]
+    tables = ("calls", "batch_rows")
     if case_ids is None:
         return sum(database.execute(f"DELETE FROM {table}").rowcount for table in tables)  # noqa: S608
     ids = list(case_ids)
@@ -66,16 +62,10 @@ def _delete_calls(database: sqlite3.Connection, case_ids: Collection[str] | None
 
 def _delete_texts(database: sqlite3.Connection) -> int:
     database.execute("CREATE TEMP TABLE kept (id INTEGER PRIMARY KEY)")
-    wanted = ", ".join(("prompt", *TEXT_COLUMNS))
-    for prompt, *others in database.execute(f"SELECT {wanted} FROM calls"):  # noqa: S608
-        numbers = {*map(int, prompt.split()), *others}
-        database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
-    there = columns(database, "batch_rows")
-    wanted = ", ".join(("prompt", *(name for name in ROW_TEXT_COLUMNS if name in there)))
-    rows = database.execute(f"SELECT {wanted} FROM batch_rows") if there else ()  # noqa: S608
-    for prompt, *others in rows:
-        numbers = {*map(int, prompt.split()), *(one for one in others if one is not None)}
-        database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
+    for table, names in (("calls", TEXT_COLUMNS), ("batch_rows", ROW_TEXT_COLUMNS)):
+        for prompt, *others in database.execute(f"SELECT prompt, {', '.join(names)} FROM {table}"):  # noqa: S608
+            numbers = {*map(int, prompt.split()), *others} - {None}
+            database.executemany("INSERT OR IGNORE INTO kept VALUES (?)", [(one,) for one in numbers])
     removed = database.execute("DELETE FROM texts WHERE id NOT IN (SELECT id FROM kept)").rowcount
     database.execute("DELETE FROM hashes WHERE text NOT IN (SELECT id FROM kept)")
     database.execute("DROP TABLE kept")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -22,17 +21,12 @@ from serving.journal.journal import CallCount, JournalDamaged, JournalError
 from serving.journal.tables import (
     COLUMNS,
     INSERT_CALL,
-    OLDEST_READ,
-    SUMMED_COLUMNS,
-    TEXT_COLUMNS,
+    SCHEMA_VERSION,
     CallRow,
+    Copier,
     Texts,
-    checksum,
-    columns,
     create,
-    has_batches,
-    moved,
-    sealed,
+    is_whole,
     text_digest,
     text_sum,
     unpack,
@@ -46,9 +40,6 @@ _PARTS, _FINEST = 2**8, 2**16
 _TEXTS_AT_ONCE = 100
 _KEYS = 2**64
 _NAMED_CASES = 5
-_ROW_COLUMNS = 13
-"""Of `batch_rows`; schema 5 had one less."""
-_MISSING, _WHOLE, _SUSPECT = range(3)
 
 
 @dataclass(slots=True)
@@ -90,7 +81,7 @@ def look(path: Path) -> JournalReport:
         try:
             with closing(_Reader(path, open_to_read(path))) as reader:
                 _look_at_rows(path, reader, report)
-                if reader.has_checksums and report.calls + report.damaged and not count.exists():
+                if report.calls + report.damaged and not count.exists():
                     report.faults.append(f"{count.path}: the file is missing")
         except sqlite3.DatabaseError as error:
             report.faults.append(f"{path}: {error}")
@@ -105,7 +96,7 @@ def look(path: Path) -> JournalReport:
 def _look_at_rows(path: Path, reader: _Reader, report: JournalReport) -> None:
     if damage := reader.structure():
         report.faults.append(f"{path}: {damage}")
-    if damaged := reader.read_texts():
+    if damaged := reader.damaged_texts():
         report.faults.append(f"{path}: {damaged:,} texts are damaged")
     cases: dict[str, None] = {}
     for row in reader.rows():
@@ -121,10 +112,6 @@ def _look_at_rows(path: Path, reader: _Reader, report: JournalReport) -> None:
 
 def repair(path: Path, aside: Path) -> JournalReport:
     """Write a journal anew of all that is whole in it. No other process may use it.
-
-    Args:
-        path: The journal, or a link to it.
-        aside: A folder that gets the damaged files; it must not exist yet.
 
     Returns:
         What was found before. The calls that it names as lost will be asked for again.
@@ -166,52 +153,36 @@ def _copy_whole(old: Path, new: Path) -> int:
         database.execute("BEGIN")
         create(database)
         database.execute("COMMIT")
-    try:
-        opened = _Reader(old, _opened_leniently(old))
-    except sqlite3.DatabaseError:
-        return 0
-    with closing(sqlite3.connect(new, isolation_level=None)) as database, closing(opened) as reader:
-        reader.read_texts()
-        database.execute("BEGIN")
-        texts = Texts(database)
-        for row in reader.rows():
-            if reader.is_whole(row):
-                found = {name: reader.text(getattr(row, name)) for name in TEXT_COLUMNS}
-                turns = [reader.text(int(number)) for number in row.prompt.split()]
-                prompt = texts.prompt(zip(turns[::2], turns[1::2], strict=False))
-                numbers = {name: texts.number(text) for name, text in found.items()}
-                copy = moved(row, prompt, numbers)
-                database.execute(
-                    INSERT_CALL, sealed(copy, [text_sum(found[name]) for name in SUMMED_COLUMNS])
-                )
-                copied += 1
-        _copy_batches(reader, database, texts)
-        database.execute("COMMIT")
+        try:
+            opened = _Reader(old, _opened_leniently(old))
+        except sqlite3.DatabaseError:
+            return 0
+        with closing(opened) as reader:
+            database.execute("BEGIN")
+            copier = Copier(reader.text, Texts(database))
+            for row in reader.rows():
+                if reader.is_whole(row):
+                    database.execute(INSERT_CALL, copier.call(row))
+                    copied += 1
+            _copy_batches(reader, database, copier)
+            database.execute("COMMIT")
     return copied
 
 
-def _copy_batches(reader: _Reader, database: sqlite3.Connection, texts: Texts) -> None:
+def _copy_batches(reader: _Reader, database: sqlite3.Connection, copier: Copier) -> None:
     """Copy what can be read of batches: rows that are lost would be paid for again."""
-    batches, rows = reader.batches()
-    for batch in batches:
+    for batch in reader.table("batches"):
         places = ", ".join("?" * len(batch))
         with contextlib.suppress(sqlite3.DatabaseError):
             database.execute(f"INSERT INTO batches VALUES ({places})", batch)  # noqa: S608
-    for row in rows:
+    for row in reader.table("batch_rows"):
         # A row that is damaged itself may hold anything.
         with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError, AttributeError):
-            whole: list[Any] = [*row]
-            whole += [None] * (_ROW_COLUMNS - len(row))
-            *known, model, role, case_id, sample, prompt, parameters, read, written, failure, form = whole
-            turns = [reader.text(int(number)) for number in prompt.split()]
+            *known, model, role, case_id, sample, prompt, parameters, read, written, failure, _ = row
             values = (
-                *known,
-                *(texts.number(reader.text(one)) for one in (model, role)),
-                *(case_id, sample),
-                texts.prompt(zip(turns[::2], turns[1::2], strict=False)),
-                texts.number(reader.text(parameters)),
-                *(read, written),
-                *(None if one is None else texts.number(reader.text(one)) for one in (failure, form)),
+                *(*known, copier.number(model), copier.number(role), case_id, sample, copier.prompt(prompt)),
+                *(copier.number(parameters), read, written),
+                *(None if failure is None else copier.number(failure), None),
             )
             places = ", ".join("?" * len(values))
             database.execute(f"INSERT INTO batch_rows VALUES ({places})", values)  # noqa: S608
@@ -222,20 +193,17 @@ class _Reader:
 
     def __init__(self, path: Path, database: sqlite3.Connection) -> None:
         self._database = database
+        self._texts = Texts(database)
         try:
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
-            if 0 < version < OLDEST_READ:
+            if 0 < version < SCHEMA_VERSION:
                 raise JournalError(f"{path}: written by an older Evigraph (schema {version})")
-            known = columns(self._database)
+            (tables,) = database.execute("SELECT COUNT(*) FROM sqlite_schema WHERE name='calls'").fetchone()
         except BaseException:
             self._database.close()
             raise
-        self._is_empty = not known
-        self.has_checksums = "crc" in known
-        self._columns = COLUMNS if self.has_checksums else COLUMNS.replace("crc", "NULL")
-        self._states = array("B")
-        self._sums = array("L")
-        self.text = lru_cache(maxsize=1024)(self._text)
+        self._is_empty = not tables
+        self._sum = lru_cache(maxsize=4096)(lambda number: text_sum(self._texts.read(number)))
 
     def close(self) -> None:
         self._database.close()
@@ -245,8 +213,8 @@ class _Reader:
         found = [row[0] for row in self._database.execute("PRAGMA quick_check(3)")]
         return "" if found == ["ok"] else "; ".join(" ".join(str(line).split()) for line in found)
 
-    def read_texts(self) -> int:
-        """Note which texts are whole; the number of those that are not."""
+    def damaged_texts(self) -> int:
+        """How many texts are not what their hashes say. Few are in memory at a time."""
         if self._is_empty:
             return 0
         last = 0
@@ -255,55 +223,36 @@ class _Reader:
         (pages,) = self._database.execute("PRAGMA page_count").fetchone()
         # A row of a damaged page may have any number; no text takes less than two bytes.
         last = min(last or pages * _PAGE, pages * _PAGE // 2)
-        self._states = array("B", bytes(last + 1))
-        self._sums = array("L", bytes((last + 1) * array("L").itemsize))
-        damaged = 0
-        for number, body in self._bodies(last):
-            if not (isinstance(number, int) and 0 < number <= last):
-                continue
-            try:
-                text = unpack(body) if isinstance(body, str | bytes) else DAMAGED_TEXT
-            except sqlite3.DatabaseError:
-                damaged += 1
-                continue
-            self._sums[number] = text_sum(text)
-            self._states[number] = _WHOLE if self._is_hashed(text, number) else _SUSPECT
-            damaged += self._states[number] == _SUSPECT
-        return damaged
-
-    def _bodies(self, last: int) -> Iterator[tuple[object, ...]]:
-        """Numbers and bodies of the texts, few at a time: together they may exceed the memory."""
         sql = "SELECT id, body FROM texts WHERE id >= ? AND id < ?"
+        damaged = 0
         for first in range(1, last + 1, _TEXTS_AT_ONCE):
             end = min(first + _TEXTS_AT_ONCE, last + 1)
-            yield from self._ranged(sql, int, first, end, max(1, last // _FINEST))
+            for number, body in self._ranged(sql, int, first, end, max(1, last // _FINEST)):
+                damaged += not self._is_hashed(number, body)
+        return damaged
 
-    def _is_hashed(self, text: str, number: int) -> bool:
-        """Whether the hashes know the text; where they cannot be read, it is taken as it is."""
+    def _is_hashed(self, number: object, body: object) -> bool:
+        """Whether the hashes know a text; where they cannot be read, it is taken as it is."""
         try:
-            row = self._database.execute(
-                "SELECT text FROM hashes WHERE hash=?", (text_digest(text),)
-            ).fetchone()
+            digest = text_digest(unpack(body) if isinstance(body, str | bytes) else "")
+        except sqlite3.DatabaseError:
+            return False
+        try:
+            row = self._database.execute("SELECT text FROM hashes WHERE hash=?", (digest,)).fetchone()
         except sqlite3.DatabaseError:
             return True
         return row is not None and row[0] == number
 
-    def batches(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """Rows of the tables of batches, as far as they can be read."""
-        found: tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]] = ([], [])
+    def table(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """Rows of a table of batches, one by one: those before a damaged page are whole."""
         with contextlib.suppress(sqlite3.DatabaseError):
-            if has_batches(self._database):
-                for rows, table in zip(found, ("batches", "batch_rows"), strict=True):
-                    # One by one: those before a damaged page are whole.
-                    for row in self._database.execute(f"SELECT * FROM {table}"):  # noqa: S608
-                        rows.append(row)
-        return found
+            yield from self._database.execute(f"SELECT * FROM {name}")  # noqa: S608
 
     def rows(self) -> Iterator[CallRow]:
         """All rows that can be read, whole or not."""
         if self._is_empty:
             return
-        sql = f"SELECT {self._columns} FROM calls WHERE key >= ? AND key < ?"  # noqa: S608
+        sql = f"SELECT {COLUMNS} FROM calls WHERE key >= ? AND key < ?"  # noqa: S608
         width = _KEYS // _PARTS
         for part in range(_PARTS):
             low, high = part * width, (part + 1) * width
@@ -312,29 +261,21 @@ class _Reader:
                 yield CallRow._make(values)
 
     def is_whole(self, row: CallRow) -> bool:
-        """Whether a row is what was stored; one without a checksum needs all of its texts."""
-        numbers = [getattr(row, name) for name in SUMMED_COLUMNS]
-        states = [self._state(number) for number in numbers]
-        if _MISSING in states:
-            return False
-        if row.crc is None:
-            known = isinstance(row.key, bytes) and len(row.key) == 32 and isinstance(row.prompt, str)
-            return known and _SUSPECT not in states and all(one.isdecimal() for one in row.prompt.split())
         try:
-            return row.crc == checksum(row, [self._sums[number] for number in numbers])
-        except (TypeError, ValueError):
+            if row.crc is None:
+                # Of rows without a checksum, as earlier versions wrote them, all texts have to be there.
+                for number in row.prompt.split():
+                    self._sum(int(number))
+            return is_whole(row, self._sum)
+        except (sqlite3.Error, TypeError, ValueError, AttributeError, OverflowError):
             return False
 
-    def _state(self, number: object) -> int:
-        known = isinstance(number, int) and 0 < number < len(self._states)
-        return self._states[number] if known and isinstance(number, int) else _MISSING
-
-    def _text(self, number: int) -> str:
+    def text(self, number: int) -> str:
         """A text, or words in its place."""
-        if self._state(number) == _MISSING:
+        try:
+            return self._texts.read(number)
+        except sqlite3.Error:
             return DAMAGED_TEXT
-        row = self._database.execute("SELECT body FROM texts WHERE id=?", (number,)).fetchone()
-        return DAMAGED_TEXT if row is None else unpack(row[0])
 
     def _ranged(
         self, sql: str, bound: Callable[[int], int | bytes], low: int, high: int, finest: int

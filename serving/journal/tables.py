@@ -1,17 +1,17 @@
-"""The tables of the call journal. Each distinct string is stored once, deflated, and named by a number."""
+"""The tables of the call journal and their rows. Each distinct string is stored once, by a number."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from serving.protocol.messages import Answer, reply_details
 
 SCHEMA_VERSION = 7
-OLDEST_READ = 3
-"""Calls of schema 3 have no checksum; there are no batches before schema 5, no column `form` before 6, and
-no counts of thinking before 7."""
 
 FORGOTTEN = 2
 """Value of `rejected` for replies that are asked for anew; they stay, as the trace refers to them."""
@@ -45,7 +45,7 @@ TABLES = (
         rejected INTEGER NOT NULL,   -- 1: no parser could use it; 2: and it is to be asked for anew
         server INTEGER NOT NULL,
         logprobs INTEGER NOT NULL,   -- `reply_details`
-        crc INTEGER                  -- `checksum` of the row; NULL in rows of schema 3
+        crc INTEGER                  -- `checksum` of the row; NULL in rows of earlier versions
     ) WITHOUT ROWID""",
     # Last, so that the others begin on the same pages as in files of earlier schemas.
     """CREATE TABLE IF NOT EXISTS batches (
@@ -77,7 +77,7 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS batch_requests ON batch_rows (request)",
 )
 
-ROW_TEXT_COLUMNS = ("model", "role", "parameters", "failure", "form")
+ROW_TEXT_COLUMNS = ("model", "role", "parameters", "failure")
 """Columns of `batch_rows` that hold the number of a text."""
 
 _LEVEL = 1
@@ -129,38 +129,28 @@ def text_sum(text: str) -> int:
 
 
 def checksum(row: CallRow, sums: Sequence[int]) -> int:
-    """CRC-32 of a row: of its values, and of the texts that a replay takes from it.
-
-    Args:
-        row: Its own `crc` is left out.
-        sums: `text_sum` of each of `SUMMED_COLUMNS`.
-    """
+    """CRC-32 of a row: of its values, and of the texts that a replay takes from it."""
     # As SQLite hands them back: a whole number in a column of reals is a real.
     values = (*row[:12], float(row.seconds), row.retries, row.rejected, row.server, row.logprobs, *sums)
     return zlib.crc32(repr(values).encode("utf-8", "surrogatepass"))
 
 
-def sealed(row: CallRow, sums: Sequence[int]) -> CallRow:
-    """The row with its checksum."""
-    return row._replace(crc=checksum(row, sums))
+class Asked(NamedTuple):
+    """The part of a row that is known before the answer."""
 
-
-def moved(row: CallRow, prompt: str, numbers: Mapping[str, int]) -> CallRow:
-    """A row for another journal, where its texts have other numbers.
-
-    Args:
-        row: Of this journal.
-        prompt: Its column `prompt` there.
-        numbers: By name of `TEXT_COLUMNS`.
-    """
-    return CallRow._make((row._asdict() | dict(numbers) | {"prompt": prompt}).values())
+    key: bytes
+    model: int
+    role: int
+    case_id: str
+    sample: int
+    prompt: str
+    parameters: int
 
 
 class Texts:
     """The texts of a journal, by number."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
-        """Of a journal that is open."""
         self._database = database
         self._known: dict[bytes, int] = {}
 
@@ -195,7 +185,6 @@ class Texts:
         return int(row[0])
 
     def read(self, number: int) -> str:
-        """The text of a number."""
         row = self._database.execute("SELECT body FROM texts WHERE id=?", (number,)).fetchone()
         if row is None:
             raise sqlite3.DatabaseError(f"text {number} is missing; the file is malformed")
@@ -205,12 +194,35 @@ class Texts:
         """Look all numbers up again: some may be of a transaction that was rolled back."""
         self._known.clear()
 
+    def row(self, asked: Asked, answer: Answer, rejected: int = 0) -> CallRow:
+        """The row of an answered call, whose texts are stored."""
+        details = reply_details(answer)
+        row = CallRow(
+            *asked,
+            self.number(answer.text),
+            self.number(answer.finish_reason),
+            answer.input_tokens,
+            answer.output_tokens,
+            answer.cached_tokens,
+            answer.seconds,
+            answer.retries,
+            rejected,
+            self.number(answer.server),
+            self.number(details),
+        )
+        texts = (answer.text, answer.finish_reason, answer.server, details)
+        return row._replace(crc=checksum(row, [text_sum(text) for text in texts]))
+
+    def marked(self, row: CallRow, rejected: int) -> CallRow:
+        row = row._replace(rejected=rejected)
+        sums = [text_sum(self.read(getattr(row, name))) for name in SUMMED_COLUMNS]
+        return row._replace(crc=checksum(row, sums))
+
     def prompt(self, turns: Iterable[tuple[str, str]]) -> str:
         """Roles and texts of a conversation as the column `prompt`."""
         return " ".join(f"{self.number(role)} {self.number(text)}" for role, text in turns)
 
     def turns(self, prompt: str) -> list[tuple[str, str]]:
-        """Roles and texts of a column `prompt`."""
         strings = [self.read(int(number)) for number in prompt.split()]
         return list(zip(strings[::2], strings[1::2], strict=True))
 
@@ -220,33 +232,48 @@ class Texts:
         self._known[digest] = number
 
 
+class Copier:
+    """Takes rows over into another journal, where their texts have other numbers."""
+
+    def __init__(self, read: Callable[[int], str], texts: Texts) -> None:
+        """`read` gives a text by its number here; `texts` are those of the other journal."""
+
+        def copied(number: int) -> tuple[int, int]:
+            text = read(number)
+            return texts.number(text), text_sum(text)
+
+        # The number of a text there, and its sum.
+        self._copied = lru_cache(maxsize=_MAX_KNOWN)(copied)
+
+    def call(self, row: CallRow) -> CallRow:
+        """A row of `calls` as it is stored there."""
+        numbers = {name: self.number(getattr(row, name)) for name in TEXT_COLUMNS}
+        moved = {**numbers, "prompt": self.prompt(row.prompt)}
+        copy = CallRow._make((row._asdict() | moved).values())
+        sums = [self._copied(getattr(row, name))[1] for name in SUMMED_COLUMNS]
+        return copy._replace(crc=checksum(copy, sums))
+
+    def number(self, number: int) -> int:
+        return self._copied(number)[0]
+
+    def prompt(self, prompt: str) -> str:
+        return " ".join(str(self.number(int(number))) for number in prompt.split())
+
+
+def is_whole(row: CallRow, sum_of: Callable[[int], int]) -> bool:
+    """Whether a row is what was stored.
+
+    Raises:
+        sqlite3.DatabaseError: A text is missing or damaged.
+    """
+    return row.crc in (None, checksum(row, [sum_of(getattr(row, name)) for name in SUMMED_COLUMNS]))
+
+
 def create(database: sqlite3.Connection) -> None:
     """Make the tables that are missing, in the caller's transaction."""
     for table in TABLES:
         database.execute(table)
     database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-
-
-def upgrade(database: sqlite3.Connection) -> None:
-    """Bring tables of an earlier schema up to this one, in the caller's transaction."""
-    if "crc" not in columns(database):
-        database.execute("ALTER TABLE calls ADD COLUMN crc INTEGER")
-    for table in TABLES:
-        database.execute(table)
-    if "form" not in columns(database, "batch_rows"):
-        database.execute("ALTER TABLE batch_rows ADD COLUMN form INTEGER")
-    database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-
-
-def columns(database: sqlite3.Connection, table: Literal["calls", "batch_rows"] = "calls") -> list[str]:
-    """The columns of a table in this file."""
-    return [row[1] for row in database.execute(f"PRAGMA table_info({table})")]
-
-
-def has_batches(database: sqlite3.Connection) -> bool:
-    """Whether the file has the tables of batches; those of earlier schemas that are only read have not."""
-    found = database.execute("SELECT COUNT(*) FROM sqlite_schema WHERE name IN ('batches', 'batch_rows')")
-    return bool(found.fetchone()[0] == 2)
 
 
 def text_digest(text: str) -> bytes:

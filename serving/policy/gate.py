@@ -60,7 +60,6 @@ class _State:
     walled: bool = False
 
     def forget_allowed(self) -> None:
-        """Judge every host anew."""
         self.passed.clear()
         self.routes.clear()
 
@@ -151,12 +150,7 @@ def demand(action: Action) -> None:
 
 
 def take_cases(cases: Sequence[Path], keys: Sequence[Path] = ()) -> None:
-    """Know the cases whose texts may be sent, which a policy may want scanned before a public host sees them.
-
-    Args:
-        cases: Case files, and folders of them.
-        keys: Of these cases.
-    """
+    """Know the cases whose texts may be sent: a policy may want them scanned for public hosts."""
     if cases:
         _state.cases[tuple(cases), tuple(keys)] = None
         # What was allowed was allowed for other cases.
@@ -165,11 +159,6 @@ def take_cases(cases: Sequence[Path], keys: Sequence[Path] = ()) -> None:
 
 def demand_scanned(cases: Sequence[Path], keys: Sequence[Path], host: str) -> None:
     """Ask before texts of cases go where a host outside of private networks may see them.
-
-    Args:
-        cases: Case files, and folders of them.
-        keys: Of these cases.
-        host: Who may see them, for the message.
 
     Raises:
         NotScanned: A policy wants them scanned first.
@@ -206,10 +195,6 @@ def demand_listening(host: str) -> None:
 def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
     """Ask before anything is sent to a model, be it a look at its server.
 
-    Args:
-        name: The model.
-        addresses: Of its servers; none for a model in this process.
-
     Raises:
         PolicyError: A policy forbids it, or no policy is known and the user has not allowed hosted models.
     """
@@ -224,11 +209,6 @@ def demand_route(url: str, what: str, *, consent: bool = True) -> str | None:
     """Ask before a request is sent to a URL, about its host and about the proxy that leads there.
 
     Every client that can use a proxy takes it from here, and none from the environment.
-
-    Args:
-        url: The URL.
-        what: What is there, for the message.
-        consent: As of `demand_host`.
 
     Returns:
         The proxy; None where the request goes to the host directly.
@@ -290,9 +270,6 @@ def _demand(host: str, what: str, consent: bool, why: str = "") -> None:
 
 def demand_consent(what: str) -> None:
     """Ask before texts go to a model that shows no address; a held policy judges each connection it makes.
-
-    Args:
-        what: The model, for the message.
 
     Raises:
         PolicyError: There is no policy, and the user has not allowed hosted models.

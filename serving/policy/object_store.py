@@ -229,11 +229,6 @@ class ObjectStore:
     def get(self, name: str, target: Path, step: Callable[[int], object] | None = None) -> bool:
         """Download an object to a file, whose rights stay as they are; whether there is one.
 
-        Args:
-            name: Of the object.
-            target: The file.
-            step: Called with how many bytes are there, now and then.
-
         Raises:
             StorageError: It cannot be read or written; a `FullDiskError` where there is no room.
         """

@@ -125,13 +125,7 @@ class HeldPolicy(Section):
         return self._fault("providers", f"{provider} may see no text of a case (allowed: {shown})")
 
     def fault_of_scan(self, host: str, files: Sequence[Path], command: str) -> str:
-        """Why files that nobody has scanned may not be sent to a host; empty if they may.
-
-        Args:
-            host: The host.
-            files: Those of the cases and keys that were not scanned as they are now.
-            command: What scans all of them.
-        """
+        """Why files that nobody has scanned may not be sent to a host; empty if they may."""
         if not self.rules.scan_before_hosted or not files:
             return ""
         more = f" and {len(files) - 1} more were not" if len(files) > 1 else " was not"

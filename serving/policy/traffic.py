@@ -26,7 +26,6 @@ class Traffic(NamedTuple):
     received: int = 0
 
     def plus(self, other: Traffic) -> Traffic:
-        """Both together."""
         return Traffic(*(one + more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Traffic) -> Traffic:

@@ -157,7 +157,6 @@ class Abilities:
         return f"this model takes {', '.join(accepted)}" if accepted else "the service refuses it"
 
     def note(self, sentence: str) -> None:
-        """Add to `not_sent` once."""
         self.not_sent.setdefault(sentence)
 
     def unreported(self) -> list[str]:
@@ -169,10 +168,6 @@ class Abilities:
     def learn(self, error: CallError, request: AnyRequest) -> bool:
         """Take from a refusal what the next request must leave out.
 
-        Args:
-            error: The service's answer.
-            request: As it was sent.
-
         Returns:
             Whether the same request, shaped anew, differs from the one that was refused.
         """
@@ -182,12 +177,7 @@ class Abilities:
         return self._learn_limit(words, request) or self._learn_option(words, request)
 
     def has_learned(self, refusal: CallError, request: AnyRequest) -> bool:
-        """Whether a request no longer contains what an earlier form of it was refused for.
-
-        Args:
-            refusal: The service's answer to the earlier form.
-            request: As it would be sent now.
-        """
+        """Whether a request no longer contains what an earlier form of it was refused for."""
         if refusal.error_class not in _REFUSALS:
             return False
         words = str(refusal).lower()

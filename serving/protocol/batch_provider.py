@@ -91,7 +91,6 @@ class RemoteBatch:
 
     @property
     def final(self) -> bool:
-        """Whether nothing more will come of it."""
         return self.state not in ("preparing", "running")
 
 
@@ -177,9 +176,7 @@ class BatchProvider(Protocol):
         """Delete its uploaded and result files there, as far as the provider lets one."""
         ...
 
-    async def aclose(self) -> None:
-        """Close connections."""
-        ...
+    async def aclose(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,5 +201,4 @@ class BatchModel:
 
     @property
     def many_samples(self) -> bool:
-        """Whether one row can ask for several samples."""
         return self.max_samples > 1

@@ -34,15 +34,12 @@ class Spend(NamedTuple):
     cost: float = 0.0
 
     def plus(self, other: Spend) -> Spend:
-        """The sum."""
         return Spend(self.tokens + other.tokens, self.cost + other.cost)
 
     def minus(self, other: Spend) -> Spend:
-        """The difference."""
         return Spend(self.tokens - other.tokens, self.cost - other.cost)
 
     def largest(self, other: Spend) -> Spend:
-        """The larger number of each."""
         return Spend(max(self.tokens, other.tokens), max(self.cost, other.cost))
 
 
@@ -84,7 +81,6 @@ class Budget:
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit."""
         return self.max_tokens is not None or self.max_cost is not None
 
     @asynccontextmanager
@@ -201,7 +197,6 @@ class Price(BaseModel):
     cached_input: float | None = Field(None, ge=0, allow_inf_nan=False)
 
     def times(self, share: float) -> Price:
-        """A share of every price."""
         prices = {name: value * share for name, value in self if value is not None}
         return self.model_copy(update=prices)
 

@@ -90,12 +90,7 @@ class CallError(Exception):
         super().__init__(one_line(printable(message)))
 
     def at(self, place: str, key: str = "") -> CallError:
-        """Put the place of the failure before the message.
-
-        Args:
-            place: Where the request went.
-            key: Environment variable of the API key, which a failure of access names.
-        """
+        """Put the place of the failure before the message."""
         remedy = f"access denied, check {key}: " if self.error_class == "auth" and key else ""
         message = f"{place}: {remedy}{self}"
         return CallError(
@@ -161,13 +156,6 @@ def of_status(
     """Map an HTTP status to a failure.
 
     A 403 counts as a failure of access. Callers that sent an optional parameter use `of_request`.
-
-    Args:
-        status: Of the response, 400 or above.
-        message: The provider's.
-        headers: Of the response.
-        code: The provider's own word for the failure.
-        url: Address of the request, which a 404 names.
     """
     if status == 404 and url:
         message = f"{message} (tried {redacted(url)})"

@@ -107,11 +107,7 @@ class AdaptiveLimiter:
             self._admit()
 
     def succeeded(self, work: float = 1.0) -> None:
-        """Grow, round by round: to the double in the slow start, then by one.
-
-        Args:
-            work: What the reply was worth, such as its tokens.
-        """
+        """Grow, round by round: to the double in the slow start, then by one."""
         now = time.monotonic()
         if self.under_way < int(self.width):
             # Unless all its places are taken, replies do not show how much more the endpoint could take.

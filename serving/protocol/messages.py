@@ -94,7 +94,6 @@ class Answer:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the reply ran into its limit."""
         return self.finish_reason == "length"
 
     @property

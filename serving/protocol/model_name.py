@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from serving.protocol.addresses import redacted
@@ -18,13 +20,14 @@ from serving.protocol.keys import check_address
 Role = Literal["classify", "label", "reflect", "answer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
+_FILES = Path(__file__).parents[1].joinpath("backends", "providers").glob("[!_]*.py")
+HOSTED = tuple(sorted(file.stem for file in _FILES))
+"""The hosted providers; each is a file of `serving/backends/providers`."""
+
 PROVIDERS = {
     "embedded": "serving.embedded.backend:EMBEDDED",
     "vllm": "serving.backends.openai_compatible:VLLM",
-    "openai": "serving.backends.hosted_providers:OPENAI",
-    "anthropic": "serving.backends.hosted_providers:ANTHROPIC",
-    "google_genai": "serving.backends.hosted_providers:GOOGLE_GENAI",
-    "deepseek": "serving.backends.hosted_providers:DEEPSEEK",
+    **{name: f"serving.backends.providers.{name}:PROVIDER" for name in HOSTED},
     "python": "serving.backends.python_model:PYTHON",
     "langchain": "serving.backends.python_model:LANGCHAIN",
     "scripted": "serving.backends.scripted:SCRIPTED",
@@ -45,18 +48,6 @@ _KNOWN = (
     " openai:NAME@ADDRESS"
 )
 """The end of a message about a provider that is not known."""
-
-_FAMILIES = {
-    "gpt-": "openai",
-    "chatgpt-": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "claude": "anthropic",
-    "gemini": "google_genai",
-    "deepseek": "deepseek",
-}
-"""Providers of hosted models by the beginning of their names."""
 
 _FORM = re.compile(r"(?P<provider>[^:@]+):(?P<name>.+?)(?:@(?P<base_url>https?://\S+))?")
 _KEYED = re.compile(r"@(https?://\S*)", re.IGNORECASE)
@@ -81,7 +72,6 @@ class ModelName:
 
     @property
     def base_urls(self) -> tuple[str, ...]:
-        """The addresses of the servers that answer for the model."""
         return tuple(dict.fromkeys(self.base_url.split(","))) if self.base_url else ()
 
     @property
@@ -153,8 +143,11 @@ def _without_alias(text: str) -> str:
 
 def _suggestion(text: str) -> str | None:
     """The full string of a hosted model that is named without its provider."""
-    provider = next((one for start, one in _FAMILIES.items() if text.lower().startswith(start)), None)
-    return f"{provider}:{text}" if provider and re.fullmatch(r"[\w.-]+", text) else None
+    for provider in HOSTED:
+        families = importlib.import_module(f"serving.backends.providers.{provider}").FACTS.families
+        if text.lower().startswith(families) and re.fullmatch(r"[\w.-]+", text):
+            return f"{provider}:{text}"
+    return None
 
 
 def key_variable(provider: str) -> str:

@@ -113,7 +113,6 @@ class Request(Generic[T]):
 
     @property
     def max_reply_tokens(self) -> int:
-        """Limit of all samples together."""
         return self.max_tokens * len(self.samples)
 
     @property

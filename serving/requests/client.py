@@ -133,12 +133,7 @@ class ModelClient:
             return None
 
     def forget(self, case_id: str, *, ended: bool = True) -> None:
-        """Drop what is known of a case that is not under way any more.
-
-        Args:
-            case_id: Which.
-            ended: Whether it has; else it begins again once its batches have, and replays the same calls.
-        """
+        """Drop what is known of a case that is not under way any more."""
         self.dispatcher.forget(case_id)
         if self.pool is not None:
             self.pool.forget(case_id)
@@ -340,7 +335,6 @@ class ModelClient:
             logger.warning("%s: %s", backend.name, sentence)
 
     def count_all(self, answers: Sequence[Answer], price: Price | None) -> None:
-        """Count the answers of one request."""
         for answer in answers:
             self.count(answer, price)
         self._warn_of_estimates(answers)

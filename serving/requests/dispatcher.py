@@ -65,11 +65,6 @@ class Dispatcher:
         """One endpoint an address, however many models and roles share it.
 
         `sent` holds when each request left that has no reply yet, on the monotonic clock.
-
-        Args:
-            backends: The models, of which roles may share one.
-            limits: What the user allows for each endpoint.
-            retries: Counts requests that are sent again, by the error class of the attempt before.
         """
         self._limits = limits
         self._retries: Counter[str] = Counter() if retries is None else retries
@@ -137,7 +132,6 @@ class Dispatcher:
             self._retries[error.error_class] += 1
 
     def is_up(self, backend: Backend) -> bool:
-        """Whether any server of a model answers."""
         return any(not endpoint.down for endpoint in self._endpoints(backend))
 
     def forget(self, case_id: str) -> None:
@@ -145,7 +139,6 @@ class Dispatcher:
         self._cases.pop(case_id, None)
 
     async def close(self) -> None:
-        """Stop all watching."""
         for endpoint in self.endpoints.values():
             await endpoint.close()
 
@@ -274,12 +267,7 @@ def prefix_of(messages: Sequence[Message]) -> str:
 
 
 def choose(prefix: str, loads: Mapping[str, int]) -> str:
-    """The address for a new conversation.
-
-    Args:
-        prefix: Names its beginning.
-        loads: Conversations of each address that may be chosen, at least one.
-    """
+    """The address for a new conversation."""
     bound = math.ceil(_SLACK * (sum(loads.values()) + 1) / len(loads))
     ranked = sorted(loads, key=lambda address: _weight(prefix, address), reverse=True)
     return next(address for address in ranked if loads[address] < bound)

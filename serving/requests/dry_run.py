@@ -94,13 +94,7 @@ def options_sent(request: AnyRequest) -> str:
 
 
 def without_model(backend: Backend, write: Write, tallies: Tallies) -> Backend:
-    """The same backend with made-up replies; no model is asked.
-
-    Args:
-        backend: Whose tokenizer counts, where it has one.
-        write: Makes the replies up.
-        tallies: Each request is added to them.
-    """
+    """The same backend with made-up replies; no model is asked."""
     counter = TokenCounter(backend.count_tokens)
 
     async def complete(request: AnyRequest) -> list[Answer]:
@@ -178,7 +172,6 @@ class TokenCounter:
         return tokens
 
     async def conversation(self, messages: Sequence[Message]) -> Count:
-        """Tokens of a prompt."""
         try:
             return Count(await self.exactly(messages), exact=True)
         except CallError:

@@ -77,7 +77,6 @@ class Endpoint:
     _watch: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
-        """Up until it is found otherwise."""
         self._up.set()
 
     @property
@@ -182,7 +181,6 @@ class Endpoint:
         self._watch = asyncio.create_task(self._wait_for_return(is_back))
 
     async def close(self) -> None:
-        """Stop looking."""
         for task in (self._looking, self._watch):
             if task is not None:
                 task.cancel()

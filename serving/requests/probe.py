@@ -85,7 +85,6 @@ class Findings:
     scores_choices: bool = False
 
     def as_rows(self) -> list[tuple[str, str]]:
-        """Names and values, for people."""
         return [
             ("context", _tokens(self.context_length)),
             ("schema", "prompt and parser only" if self.constraint == "none" else self.constraint),
@@ -132,7 +131,6 @@ class Findings:
         return rows
 
     def __str__(self) -> str:
-        """In one line."""
         return ", ".join(f"{name} {value}" for name, value in self.as_rows())
 
 

@@ -41,7 +41,6 @@ class Line:
         return next(self._numbers)
 
     async def ask(self, word: str, *given: Any, number: int | None = None) -> Any:
-        """Ask, and wait for the reply."""
         number = self.number() if number is None else number
         reply = self._asked[number] = asyncio.get_running_loop().create_future()
         self.tell((word, number, *given))
@@ -77,7 +76,6 @@ class RelayedCalls:
         await self._line.ask("store", plain, answers)
 
     async def reject_all(self, keys: Sequence[str]) -> None:
-        """Mark replies that no parser could use."""
         await self._line.ask("reject", list(keys))
 
 
@@ -121,7 +119,6 @@ class RelayedRate:
         self.max_rate = max_rate
 
     async def acquire(self, amount: float = 1) -> None:
-        """Wait for room."""
         await self._line.ask("rate", self._address, self._name, amount)
 
 
@@ -144,14 +141,7 @@ class Desk:
         reply: Callable[[int, Any], None],
         fail: Callable[[Exception], None],
     ) -> None:
-        """Of a client that has the journal, the budget and the endpoints with their whole limits.
-
-        Args:
-            client: Counts, and asks nothing.
-            journal: Of the run.
-            reply: Called with the number of what was asked, and the reply.
-            fail: Called with what ends the run.
-        """
+        """Of a client that has the journal, the budget and the endpoints with their whole limits."""
         self._client = client
         self._journal = journal
         self._reply = reply

@@ -95,17 +95,14 @@ class VllmServer:
 
     @property
     def base_url(self) -> str:
-        """Where OpenAI's protocol is spoken."""
         return self.spec.base_url
 
     @property
     def model_string(self) -> str:
-        """What `--model` takes."""
         return f"vllm:{self.spec.name}@{self.base_url}"
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
         return time.monotonic() - self._begin
 
     def returncode(self) -> int | None:
@@ -182,6 +179,18 @@ def start_server(
     log: Path | None = None,
     every_s: float = REPORT_EVERY_S,
 ) -> VllmServer:
+    """`start_server_async` outside of an event loop."""
+    return asyncio.run(start_server_async(spec, report, log=log, every_s=every_s))
+
+
+async def start_server_async(
+    spec: ServeSpec,
+    report: Callable[[str], None] = logger.info,
+    *,
+    log: Path | None = None,
+    every_s: float = REPORT_EVERY_S,
+    stop: asyncio.Event | None = None,
+) -> VllmServer:
     """Start vLLM and wait until it is ready; it is stopped if anything goes wrong or interrupts.
 
     Args:
@@ -189,36 +198,17 @@ def start_server(
         report: Called with a line on the progress of the start.
         log: File for vLLM's output; a temporary one otherwise.
         every_s: Seconds between two reports.
+        stop: Ends the wait once it is set.
 
     Raises:
         ModelError: The port is taken, or vLLM ended; quotes its last error.
+        asyncio.CancelledError: `stop` was set; the server is stopped.
     """
     server = VllmServer(spec, log)
     try:
         for text in _progress(server, every_s):
             if text:
                 report(text)
-            time.sleep(_POLL_S)
-    except BaseException:
-        server.stop()
-        raise
-    return server
-
-
-async def start_server_async(
-    spec: ServeSpec, *, log: Path | None = None, stop: asyncio.Event | None = None
-) -> VllmServer:
-    """`start_server` in an event loop, with its progress in the log; `stop` ends the wait.
-
-    Raises:
-        ModelError: As `start_server`.
-        asyncio.CancelledError: `stop` was set; the server is stopped.
-    """
-    server = VllmServer(spec, log)
-    try:
-        for text in _progress(server, REPORT_EVERY_S):
-            if text:
-                logger.info(text)
             if stop is not None and stop.is_set():
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)

@@ -65,7 +65,6 @@ class ServeSpec:
 
     @property
     def command(self) -> list[str]:
-        """The exact command line."""
         own: dict[str, Flag] = {
             "model": self.model,
             "served-model-name": self.name,

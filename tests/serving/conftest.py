@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from tenacity.wait import wait_none
 
 from serving.backends import Backend, connect
+from serving.backends.providers import all_facts
 from serving.journal.journal import Journal
 from serving.policy import gate
 from serving.protocol.limits import Limits
@@ -19,11 +21,10 @@ from tests.serving.hosted_server import HostedServer
 
 @pytest.fixture(autouse=True)
 def no_user_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosted = [(one.key, *one.other_keys, *one.service_variables) for one in all_facts()]
     for name in (
-        *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_ORG_ID", "OPENAI_PROXY"),
-        *("VLLM_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "DEEPSEEK_API_KEY"),
-        *("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "DEEPSEEK_API_BASE"),
-        *("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "LANGSMITH_GATEWAY"),
+        *itertools.chain(*hosted),
+        *("VLLM_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROXY", "GOOGLE_GENAI_USE_VERTEXAI", "LANGSMITH_GATEWAY"),
         *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"),
     ):
         monkeypatch.delenv(name, raising=False)

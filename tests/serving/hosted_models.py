@@ -9,35 +9,23 @@ import pytest
 
 from serving.backends import Backend, connect
 from serving.backends.backend import exchange
+from serving.backends.providers import all_facts
 from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest, Constraint
 from tests.serving.asks import SCHEMA, as_sent
 from tests.serving.hosted_server import HostedServer
 
-MODELS = {
-    "openai": "gpt-4.1",
-    "anthropic": "claude-opus-4-5",
-    "google_genai": "gemini-2.5-flash",
-    "deepseek": "deepseek-chat",
-}
-PACKAGES = {
-    "openai": "langchain-openai",
-    "anthropic": "langchain-anthropic",
-    "google_genai": "langchain-google-genai",
-    "deepseek": "langchain-deepseek",
-}
+MODELS = {one.name: one.example for one in all_facts()}
 KEY = "a-key"
 
 
 def point_at(server: HostedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set keys, and the variables with which the providers' own libraries find their service."""
-    for name in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
-        monkeypatch.setenv(f"{name}_API_KEY", KEY)
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-    monkeypatch.setenv("DEEPSEEK_API_BASE", f"{server.url}/v1")
+    for facts in all_facts():
+        path = "/v1" if facts.speaks_openai else ""
+        monkeypatch.setenv(facts.key, KEY)
+        monkeypatch.setenv(facts.service_variables[-1], f"{server.url}{path}")
 
 
 class Connected:

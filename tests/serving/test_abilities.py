@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from serving.protocol.abilities import Abilities, Option, room_after, sent_options
-from serving.protocol.errors import CallError, ErrorClass
+from serving.protocol.errors import CallError
 from serving.protocol.request import Constraint
 from serving.protocol.thinking import Effort
 from tests.serving.asks import as_sent
@@ -155,12 +155,6 @@ def test_limits_have_room_for_thinking(
     thinks: bool, effort: Effort | None, room: int | None, wide: bool, limit: int
 ) -> None:
     assert Abilities(thinks=thinks).limit(278, effort, room, wide=wide) == limit
-
-
-@pytest.mark.parametrize("error_class", ["connection", "rate_limit", "timeout", "refusal"])
-def test_only_refusals_teach(error_class: ErrorClass) -> None:
-    error = CallError(error_class, "'temperature' is not supported")
-    assert not Abilities().learn(error, CALL)
 
 
 def test_the_room_is_read_from_a_context_that_is_exceeded() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 
 from serving.backends import Backend, connect
 from serving.backends.backend import Server
-from serving.backends.hosted_providers import openai_arguments
-from serving.backends.scripted import ScriptedCall, ScriptedModel
+from serving.backends.providers.openai import openai_arguments
+from serving.backends.scripted import ScriptedModel
 from serving.journal.journal import Journal
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Answer, Message
@@ -95,22 +94,6 @@ async def test_a_script_says_how_likely_each_choice_is(tmp_path: Path, said: str
     assert reply.text == max(top, key=lambda word: top[word])
 
 
-@pytest.mark.parametrize("said", ["Perhaps", '{"Yes": "much"}', "{}", '{"Yes": 0, "No": 0}', '{"Yes": true}'])
-async def test_any_other_reply_of_a_script_has_no_probabilities(tmp_path: Path, said: str) -> None:
-    backend = replace(scripted(), servers=(Server("scripted", ScriptedModel(lambda _: said)),))
-    (reply,) = await client(backend, tmp_path).ask(asking())
-    assert isinstance(reply, Reply)
-    assert (reply.text, reply.logprobs) == (said, ())
-
-
-async def test_a_file_of_replies_gives_probabilities(tmp_path: Path) -> None:
-    file = tmp_path / "replies.jsonl"
-    file.write_text(json.dumps({"reply": {"Yes": 0.7, "No": 0.3}, "format": "sentence"}) + "\n")
-    (reply,) = await client(connect(ModelName("scripted", str(file))), tmp_path).ask(asking())
-    assert isinstance(reply, Reply)
-    assert dict(reply.logprobs[0].top)["No"] == pytest.approx(math.log(0.3))
-
-
 async def test_made_up_probabilities_differ_and_repeat(tmp_path: Path) -> None:
     async def odds(folder: Path) -> list[float]:
         one = client(scripted(), folder)
@@ -164,15 +147,3 @@ async def test_all_sentences_of_a_note_are_under_way_at_once_beside_few_other_re
     assert await peaks(backend, tmp_path / "user", Limits(max_connections=3), choices=True) == 3
     shared = replace(backend, choices_at_once=0)
     assert await peaks(shared, tmp_path / "shared", None, choices=True) == 8
-
-
-async def test_a_script_knows_the_choices(tmp_path: Path) -> None:
-    seen: list[ScriptedCall] = []
-
-    def script(one: ScriptedCall) -> str:
-        seen.append(one)
-        return "Yes"
-
-    backend = replace(scripted(), servers=(Server("scripted", ScriptedModel(script)),))
-    await client(backend, tmp_path).ask(asking())
-    assert (seen[0].choices, seen[0].format, seen[0].schema_) == (YES_NO, "sentence", None)

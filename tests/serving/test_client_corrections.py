@@ -72,12 +72,6 @@ async def test_the_fallback_prefers_the_corrected_reply(server: FakeServer, clie
     assert outcome.text == f"still {WRONG}"
 
 
-async def test_a_good_reply_needs_no_fallback(server: FakeServer, client: ModelClient) -> None:
-    (outcome,) = await client.ask(word_ask(reply=FORGIVING))
-    assert isinstance(outcome, Reply)
-    assert outcome.fallback_fault is None
-
-
 async def test_two_wrong_replies_fail_and_are_asked_for_again_once_forgotten(
     server: FakeServer, client: ModelClient, journal: Journal
 ) -> None:
@@ -129,37 +123,12 @@ async def test_a_refusal_is_asked_about_once(server: FakeServer, client: ModelCl
     assert "the model refused to answer" in correction[1]
 
 
-async def test_a_filtered_reply_is_a_refusal(server: FakeServer, client: ModelClient) -> None:
-    server.default = Say(("",), reasons=("content_filter",))
-    (outcome,) = await client.ask(word_ask())
-    assert words([outcome]) == ["refusal"]
-    assert [call.fault for call in outcome.calls] == ["the model refused to answer"] * 2
-
-
-async def test_an_empty_reply_is_quoted_as_none(server: FakeServer, client: ModelClient) -> None:
-    server.plan(Say(("",)))
-    assert words(await client.ask(word_ask())) == ["yes"]
-    assert turns(server.chats[1])[-2] == ("assistant", "(no reply)")
-
-
 async def test_a_cut_reply_gets_one_correction(server: FakeServer, client: ModelClient) -> None:
     server.plan(Say(('{"word": "no", "because',), reasons=("length",)), Say((said("no"),)))
     (outcome,) = await client.ask(word_ask())
     assert words([outcome]) == ["no"]
     assert "cut off after 3 tokens" in str(outcome.calls[0].fault)
     assert "cut off after 3 tokens" in turns(server.chats[1])[-1][1]
-
-
-async def test_each_sample_has_its_own_finish_reason(server: FakeServer, client: ModelClient) -> None:
-    server.plan(Say(reasons=("stop", "length", "stop")))
-    outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
-    assert [len(outcome.calls) for outcome in outcomes] == [1, 2, 1]
-
-
-async def test_a_reply_that_is_cut_twice_fails(server: FakeServer, client: ModelClient) -> None:
-    server.default = Say(('{"word": ',), reasons=("length",))
-    assert words(await client.ask(word_ask())) == ["invalid_output"]
-    assert len(server.chats) == 2
 
 
 async def test_a_format_may_allow_cuts(server: FakeServer, client: ModelClient) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from serving.backends import Backend, connect
+from serving.backends import Backend
 from serving.journal.journal import Journal, JournalError
 from serving.protocol.budget import Budget, BudgetSpent, Price
 from serving.protocol.limits import Limits
@@ -18,7 +18,7 @@ from serving.protocol.model_name import ROLES, ModelName, Role
 from serving.protocol.request import Failure, Reply
 from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_ask, words
-from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, HangUp, Refuse, Say
+from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, Refuse, Say
 
 
 async def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
@@ -34,14 +34,6 @@ async def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
     assert len(server.chats) == 3
 
 
-async def test_a_lost_server_is_named_with_the_reason(server: FakeServer, connect_client: Connect) -> None:
-    client = connect_client(max_retries=0)
-    server.plan(HangUp())
-    (outcome,) = await client.ask(word_ask())
-    assert isinstance(outcome, Failure)
-    assert str(outcome.error) == f"{server.url}: Server disconnected"
-
-
 async def test_a_server_cannot_ask_for_an_endless_pause(
     server: FakeServer, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,22 +41,6 @@ async def test_a_server_cannot_ask_for_an_endless_pause(
     server.plan(Refuse(429, retry_after="86400"), Say((said("no"),)))
     (outcome,) = await asyncio.wait_for(client.ask(word_ask()), timeout=120)
     assert isinstance(outcome, Reply)
-
-
-async def test_without_a_named_time_the_first_wait_is_about_a_second(
-    server: FakeServer, client: ModelClient
-) -> None:
-    server.plan(Refuse(500))
-    started = time.perf_counter()
-    assert words(await client.ask(word_ask())) == ["yes"]
-    assert 1.0 <= time.perf_counter() - started < 60.0
-
-
-@pytest.mark.usefixtures("no_backoff")
-async def test_a_hang_up_is_asked_again(server: FakeServer, client: ModelClient) -> None:
-    server.plan(HangUp())
-    assert words(await client.ask(word_ask())) == ["yes"]
-    assert len(server.chats) == 2
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
@@ -130,12 +106,6 @@ async def test_only_the_missing_sample_is_asked_for(server: FakeServer, client: 
     assert [outcome.calls[0].replayed for outcome in outcomes] == [True, False, True]
 
 
-async def test_all_samples_come_from_one_request(server: FakeServer, client: ModelClient) -> None:
-    server.plan(Say((said("yes"), said("no"), said("no"))))
-    assert words(await client.ask(word_ask(samples=(0, 1, 2)))) == ["yes", "no", "no"]
-    assert [body["n"] for body in server.chats] == [3]
-
-
 async def test_a_provider_of_single_samples_gets_a_request_for_each(
     server: FakeServer, backend: Backend, connect_client: Connect
 ) -> None:
@@ -165,18 +135,6 @@ async def test_a_sample_that_the_server_left_out_fails_alone(server: FakeServer,
     assert [body.get("n", 1) for body in server.chats] == [3, 1]
 
 
-async def test_a_reply_without_choices_is_a_failure(server: FakeServer, client: ModelClient) -> None:
-    server.plan(Say(choices=0))
-    assert words(await client.ask(word_ask())) == ["internal"]
-
-
-async def test_half_a_surrogate_pair_does_not_take_the_other_samples(
-    server: FakeServer, client: ModelClient
-) -> None:
-    server.plan(Say((said("yes") + "\ud83d", said("no"))))
-    assert words(await client.ask(word_ask(samples=(0, 1))))[1] == "no"
-
-
 async def test_the_usage_of_a_request_is_counted_once(server: FakeServer, client: ModelClient) -> None:
     server.plan(Say((said("yes"), said("no") + " as far as I know", said("no")), cached_tokens=3))
     outcomes = await client.ask(word_ask(samples=(0, 1, 2)))
@@ -185,12 +143,6 @@ async def test_the_usage_of_a_request_is_counted_once(server: FakeServer, client
     assert [call.cached_tokens for call in calls] == [3, 0, 0]
     assert [call.output_tokens for call in calls] == [5, 3, 3]
     assert (client.usage.input_tokens, client.usage.output_tokens) == (PROMPT_WORDS, 11)
-
-
-async def test_each_sample_of_a_request_counts_as_a_call(server: FakeServer, client: ModelClient) -> None:
-    await client.ask(word_ask(samples=(0, 1, 2)))
-    assert len(server.chats) == 1
-    assert client.usage.calls == 3
 
 
 async def test_replayed_calls_are_not_counted_as_made(client: ModelClient) -> None:
@@ -218,13 +170,6 @@ async def test_an_endpoint_has_one_limit_for_all_its_roles(
     outcomes = await asyncio.gather(*(client.ask(ask) for ask in asks))
     assert [words(outcome) for outcome in outcomes] == [["yes"]] * 40
     assert server.peak == 3
-
-
-async def test_a_slash_at_the_end_of_an_address_makes_no_second_endpoint(
-    server: FakeServer, backend: Backend
-) -> None:
-    slashed = connect(ModelName("vllm", MODEL, f"{server.url}/"))
-    assert slashed.servers[0].endpoint == backend.servers[0].endpoint
 
 
 async def test_a_wait_for_another_attempt_holds_no_slot(
@@ -319,10 +264,6 @@ async def test_a_server_that_lets_requests_time_out_must_answer_a_word_first(
     assert [body["max_tokens"] for body in server.chats[asked:]] == [1] * (len(server.chats) - asked)
 
 
-async def test_room_is_what_the_conversation_leaves(server: FakeServer, client: ModelClient) -> None:
-    assert await client.room("label", PROMPT, 4096) == 4096 - PROMPT_WORDS
-
-
 async def test_room_that_is_plainly_enough_needs_no_tokenizer(
     server: FakeServer, client: ModelClient
 ) -> None:
@@ -367,14 +308,6 @@ async def test_log_probabilities_are_stored_and_replayed(server: FakeServer, cli
     assert again.logprobs == first.logprobs and again.calls[0].replayed
     (body,) = server.chats
     assert (body["logprobs"], body["top_logprobs"]) == (True, 5)
-
-
-async def test_log_probabilities_come_only_where_they_are_asked_for(
-    server: FakeServer, client: ModelClient
-) -> None:
-    (outcome,) = await client.ask(word_ask())
-    assert isinstance(outcome, Reply) and outcome.logprobs == ()
-    assert "logprobs" not in server.chats[0]
 
 
 async def test_a_provider_without_log_probabilities_is_not_asked_for_them(

@@ -20,7 +20,6 @@ from tests.serving.fake_server import FakeServer, Raw, Refuse, Say
 CUT = Say(texts=("",), reasons=("length",))
 VISIBLE = 40
 FREE = ReplyFormat("free", None, free_text)
-WIDENED = 4 * (VISIBLE + 10_000)
 PROMPT_AT_MOST = 30
 """The upper estimate of the question's tokens."""
 
@@ -48,16 +47,6 @@ async def test_a_reply_that_thinking_cut_off_is_requested_again_with_a_wider_lim
     assert [len(body["messages"]) for body in server.chats] == [2, 2]
     assert [call.widened for call in reply.calls] == [False, True]
     assert client.usage.widened == 1 and client.usage.calls == 2
-
-
-async def test_a_model_that_was_seen_to_think_is_given_room_from_then_on(
-    server: FakeServer, connect_client: Connect, backend: Backend
-) -> None:
-    client = connect_client(backend=replace(backend, context_length=None))
-    server.plan(CUT, Say((said("yes"),)), Say((said("no"),)))
-    await client.ask(word_ask(max_tokens=VISIBLE))
-    await client.ask(word_ask(max_tokens=VISIBLE, samples=(1,)))
-    assert [body["max_tokens"] for body in server.chats] == [VISIBLE, WIDENED, VISIBLE + 10_000]
 
 
 async def test_a_reply_is_widened_once_and_then_fails_without_a_correction_turn(
@@ -167,16 +156,6 @@ async def test_thinking_that_was_cut_off_without_a_tag_is_no_reply(
     (reply,) = await client.ask(word_ask(reply=replace(FREE, may_be_cut=True)))
     assert isinstance(reply, Reply) and reply.value == said("yes")
     assert [call.widened for call in reply.calls] == [False, True]
-
-
-async def test_thinking_without_a_tag_that_a_wider_limit_cuts_again_is_no_reply_either(
-    server: FakeServer, connect_client: Connect, backend: Backend
-) -> None:
-    server.plan(UNTAGGED, UNTAGGED)
-    backend.abilities.thinks = True
-    error = failure(await connect_client().ask(word_ask(reply=replace(FREE, may_be_cut=True))))
-    assert error.error_class == "invalid_output" and "cut off" in str(error)
-    assert len(server.chats) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,11 +17,11 @@ from serving.backends import Backend
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Message, max_prompt_tokens
 from serving.protocol.model_name import ModelName
-from serving.protocol.request import Failure, Reply, Request
+from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
 from serving.requests.dispatcher import choose, prefix_of
 from tests.serving.asks import PROMPT, Connect, Reach, said, word_ask, words
-from tests.serving.fake_server import MODEL, FakeServer, HangUp, Refuse, Say
+from tests.serving.fake_server import MODEL, FakeServer, Refuse, Say
 
 
 @pytest.fixture
@@ -133,30 +132,6 @@ async def test_a_server_that_stops_is_taken_over_at_once_and_comes_back(
     assert await server_of(client, replace(again, max_tokens=42)) == server.url
 
 
-async def test_a_conversation_that_a_server_hangs_up_on_goes_on_with_the_other_one(
-    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
-) -> None:
-    client = connect_client(backend=both)
-    first = await server_of(client, of_case(1))
-    holder = server if first == server.url else other
-    holder.plan(HangUp())
-    assert await server_of(client, replace(of_case(1), max_tokens=41)) != first
-    assert not client.dispatcher.endpoints[first].down
-
-
-async def test_without_retries_a_dead_server_costs_one_case_and_the_next_goes_elsewhere(
-    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
-) -> None:
-    client = connect_client(0, both)
-    numbers = {await server_of(client, of_case(number)): number for number in range(20)}
-    server.stop()
-    ask = replace(of_case(numbers[server.url]), max_tokens=41)
-    (outcome,) = await client.ask(ask)
-    assert isinstance(outcome, Failure)
-    assert outcome.error.error_class == "connection" and server.url in str(outcome.error)
-    assert await server_of(client, ask) == other.url
-
-
 async def test_with_all_servers_away_the_first_to_return_gets_the_request(
     server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
 ) -> None:
@@ -212,17 +187,6 @@ async def test_requests_a_minute_are_honoured(
     assert len(server.chats) == requests
 
 
-async def test_each_attempt_counts_as_a_request_of_the_minute(
-    server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("serving.requests.endpoint._MINUTE_S", 1.0)
-    client = connect_client(limits=Limits(rpm=1))
-    server.plan(Refuse(503, retry_after="0"))
-    started = time.monotonic()
-    assert words(await client.ask(word_ask())) == ["yes"]
-    assert time.monotonic() - started >= 0.9
-
-
 async def test_tokens_a_minute_count_prompt_and_token_limit(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,12 +198,6 @@ async def test_tokens_a_minute_count_prompt_and_token_limit(
     assert time.monotonic() - started >= 0.9
 
 
-async def test_a_request_beyond_a_minutes_tokens_is_sent_all_the_same(
-    server: FakeServer, connect_client: Connect
-) -> None:
-    assert words(await connect_client(limits=Limits(tpm=10)).ask(word_ask())) == ["yes"]
-
-
 async def test_the_user_sets_how_many_connections_there_are(
     server: FakeServer, connect_client: Connect
 ) -> None:
@@ -247,14 +205,6 @@ async def test_the_user_sets_how_many_connections_there_are(
     client = connect_client(limits=Limits(max_connections=2, start_connections=5))
     await asyncio.gather(*(client.ask(of_case(number)) for number in range(12)))
     assert server.peak == 2
-
-
-async def test_connections_grow_from_their_start(server: FakeServer, connect_client: Connect) -> None:
-    server.default = Say(seconds=0.03)
-    client = connect_client(limits=Limits(max_connections=8, start_connections=1))
-    await asyncio.gather(*(client.ask(of_case(number)) for number in range(40)))
-    assert 2 <= server.peak <= 8
-    assert client.dispatcher.endpoints[server.url].limiter.width == 8.0
 
 
 ADDRESSES = [f"http://10.0.0.{number}:8000/v1" for number in range(1, 5)]
@@ -265,22 +215,11 @@ def idle(*addresses: str) -> dict[str, int]:
     return dict.fromkeys(addresses, 0)
 
 
-def test_a_follow_up_has_the_prefix_of_its_conversation() -> None:
-    turns = (Message("assistant", "yes"), Message("user", "Are you sure?"))
-    assert prefix_of((*PROMPT, *turns)) == prefix_of(PROMPT)
-
-
 @pytest.mark.parametrize("position", [0, 1])
 def test_another_beginning_is_another_prefix(position: int) -> None:
     other = list(PROMPT)
     other[position] = Message("user", "Another one.")
     assert prefix_of(other) != prefix_of(PROMPT)
-
-
-def test_texts_that_join_to_the_same_are_different_prefixes() -> None:
-    assert prefix_of([Message("user", "ab"), Message("user", "c")]) != prefix_of(
-        [Message("user", "a"), Message("user", "bc")]
-    )
 
 
 def test_the_same_prefix_goes_to_the_same_server_whatever_the_order_of_servers() -> None:
@@ -298,13 +237,6 @@ def test_only_the_conversations_of_a_server_that_goes_move() -> None:
     for prefix in PREFIXES:
         before, after = choose(prefix, idle(*ADDRESSES)), choose(prefix, idle(*left))
         assert after == before or before == gone
-
-
-def test_a_prefix_that_all_cases_share_does_not_fill_one_server() -> None:
-    loads = idle(*ADDRESSES)
-    for _ in range(100):
-        loads[choose("the same", loads)] += 1
-    assert max(loads.values()) <= math.ceil(1.25 * 100 / 4)
 
 
 @given(st.text(), st.lists(st.integers(0, 1000), min_size=1, max_size=8))

@@ -24,10 +24,6 @@ class Tokenizer:
         return sum(len(message.text.split()) + self.marks for message in messages)
 
 
-async def test_a_prompt_is_counted_by_the_tokenizer() -> None:
-    assert await TokenCounter(Tokenizer(marks=4)).conversation(PROMPT) == (7, True)
-
-
 async def test_a_reply_is_its_words_and_the_token_that_ends_its_turn() -> None:
     assert await TokenCounter(Tokenizer(marks=4)).reply("no sign of it") == (5, True)
 

@@ -31,19 +31,6 @@ async def test_lexical_vectors_follow_the_words_only() -> None:
     assert one @ other < 0.9
 
 
-async def test_no_texts_give_no_vectors() -> None:
-    assert (await LexicalEmbedder(64).aembed([])).shape == (0, 64)
-
-
-async def test_a_long_text_is_cut() -> None:
-    long, longer = await LexicalEmbedder(64).aembed(["word " * 4_000, "word " * 4_000 + "and more"])
-    assert np.array_equal(long, longer)
-
-
-async def test_half_a_surrogate_pair_is_embedded() -> None:
-    assert (await LexicalEmbedder(64).aembed(["word\ud83d"])).shape == (1, 64)
-
-
 def test_identities_tell_embedders_apart() -> None:
     names = ("lexical:64", "lexical:65", "openai:a@http://one/v1", "openai:b@http://one/v1")
     identities = [connect_embedder(name).identity for name in names]

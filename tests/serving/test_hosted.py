@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from serving.backends import connect
+from serving.backends.providers import all_facts
 from serving.backends.reply_schemas import without_keywords
 from serving.journal.journal import Journal
 from serving.protocol.errors import ModelError
@@ -17,9 +18,9 @@ from serving.protocol.model_name import ROLES, ModelName
 from serving.protocol.request import Reply
 from serving.requests.client import ModelClient
 from serving.requests.probe import probe
-from tests.serving.asks import PROMPT_WORDS, SCHEMA, said, word_ask, words
-from tests.serving.fake_server import MODEL, FakeServer, Refuse, Say
-from tests.serving.hosted_models import MODELS, PACKAGES, Connected, point_at
+from tests.serving.asks import said, word_ask, words
+from tests.serving.fake_server import MODEL, FakeServer, Refuse
+from tests.serving.hosted_models import MODELS, Connected, point_at
 from tests.serving.hosted_server import (
     HostedServer,
     Http,
@@ -30,7 +31,7 @@ from tests.serving.hosted_server import (
     google_reply,
 )
 
-EXTRAS = [provider for provider in PACKAGES if provider != "openai"]
+EXTRAS = {one.name: one.package for one in all_facts() if one.name != "openai"}
 
 
 pytestmark = pytest.mark.usefixtures("hosted_allowed")
@@ -57,26 +58,10 @@ def key_of(provider: str) -> str:
     return f"{provider.removesuffix('_genai').upper()}_API_KEY"
 
 
-@pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize("provider", MODELS)
-def test_a_hosted_model_is_built_without_a_connection(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
-    monkeypatch.setenv(key_of(provider), "a-key")
-    backend = connect(ModelName(provider, MODELS[provider]))
-    assert backend.servers[0].endpoint == provider
-    assert (backend.context_length, backend.takes_seed) == (None, False)
-    assert backend.constraints[-1] == "none"
-
-
 @pytest.mark.parametrize("provider", MODELS)
 def test_a_missing_key_is_one_line(provider: str) -> None:
     message = refused(ModelName(provider, MODELS[provider]))
     assert message.endswith(f"needs an API key: set {key_of(provider)}")
-
-
-@pytest.mark.parametrize("variable", ["VLLM_API_KEY", "DEEPSEEK_API_KEY"])
-def test_the_key_of_another_provider_is_no_key(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    monkeypatch.setenv(variable, "of-another")
-    assert "OPENAI_API_KEY" in refused(ModelName("openai", "gpt-5"))
 
 
 _WITHOUT = """
@@ -99,10 +84,16 @@ for argument in sys.argv[1:]:
 
 def test_a_missing_package_is_one_line_with_the_command() -> None:
     # LangChain keeps what it has imported, so this needs a process of its own.
-    command = [sys.executable, "-c", _WITHOUT, *(f"{provider}={PACKAGES[provider]}" for provider in EXTRAS)]
+    command = [
+        sys.executable,
+        "-c",
+        _WITHOUT,
+        *(f"{provider}={package}" for provider, package in EXTRAS.items()),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        f"model '{provider}:a-model' needs a package: pip install {PACKAGES[provider]}" for provider in EXTRAS
+        f"model '{provider}:a-model' needs a package: pip install {package}"
+        for provider, package in EXTRAS.items()
     ]
 
 
@@ -122,22 +113,6 @@ def openai(server: FakeServer, journal: Journal, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("OPENAI_API_KEY", "a-key")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     return ModelClient({"label": connect(ModelName("openai", MODEL))}, journal)
-
-
-async def test_a_hosted_model_gets_the_schema_and_no_seed(server: FakeServer, openai: ModelClient) -> None:
-    assert words(await openai.ask(word_ask(samples=(0, 1)))) == ["yes", "yes"]
-    (body,) = server.chats
-    assert (body["n"], body["temperature"], body["max_completion_tokens"]) == (2, 0.7, 40)
-    assert body["response_format"]["json_schema"]["schema"] == SCHEMA
-    assert "seed" not in body
-
-
-async def test_the_usage_of_a_hosted_request_is_counted_once(server: FakeServer, openai: ModelClient) -> None:
-    server.plan(Say((said("yes"), said("no") + " as far as I know"), cached_tokens=3))
-    outcomes = await openai.ask(word_ask(samples=(0, 1)))
-    assert [outcome.calls[0].input_tokens for outcome in outcomes] == [PROMPT_WORDS, 0]
-    assert [outcome.calls[0].output_tokens for outcome in outcomes] == [5, 4]
-    assert [outcome.calls[0].cached_tokens for outcome in outcomes] == [3, 0]
 
 
 async def test_a_hosted_model_is_asked_again_by_our_loop_only(

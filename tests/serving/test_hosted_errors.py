@@ -165,14 +165,6 @@ async def test_no_class_tries_again_by_itself(hosted: HostedServer, provider: st
 
 
 @pytest.mark.parametrize("provider", MODELS)
-async def test_a_lost_connection(hosted: HostedServer, provider: str) -> None:
-    hosted.default = None
-    error = await failure(provider)
-    assert error.error_class == "connection"
-    assert len(hosted.received) == 1
-
-
-@pytest.mark.parametrize("provider", MODELS)
 async def test_a_refused_connection(hosted: HostedServer, provider: str) -> None:
     hosted.stop()
     error = await failure(provider)

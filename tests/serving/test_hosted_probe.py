@@ -122,13 +122,6 @@ async def test_a_form_that_is_taken_and_ignored_is_not_used(
     assert (await found(provider)).constraint == rung
 
 
-@pytest.mark.parametrize("provider", LADDERS)
-async def test_a_service_that_ignores_all_schemas(hosted: HostedServer, provider: str) -> None:
-    hosted.default = service(provider, takes=LADDERS[provider], obeys=())
-    expected = "none" if provider == "anthropic" else "json_object"
-    assert (await found(provider)).constraint == expected
-
-
 async def test_google_may_refuse_several_candidates(hosted: HostedServer) -> None:
     obey = service("google_genai", takes=LADDERS["google_genai"], obeys=["json_schema"])
 
@@ -146,13 +139,6 @@ async def test_google_may_refuse_several_candidates(hosted: HostedServer) -> Non
 async def test_a_seed_that_repeats_a_reply_is_found(hosted: HostedServer, provider: str) -> None:
     hosted.default = service(provider, takes=LADDERS[provider], obeys=LADDERS[provider])
     assert (await found(provider)).takes_seed is True
-
-
-async def test_empty_replies_say_nothing_of_a_seed(hosted: HostedServer) -> None:
-    hosted.default = lambda body: google_reply(
-        *[""] * body["generationConfig"]["candidateCount"], reason="MAX_TOKENS"
-    )
-    assert (await found("google_genai")).takes_seed is False
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "deepseek"])

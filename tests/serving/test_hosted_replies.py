@@ -100,12 +100,6 @@ async def test_a_refusal_is_the_reply(hosted: HostedServer) -> None:
     assert found[0].text == "I cannot."
 
 
-async def test_a_model_that_used_its_tokens_up_thinking_refuses_nothing(hosted: HostedServer) -> None:
-    hosted.plan(google_reply("", "", reason="MAX_TOKENS"))
-    found = await answers("google_genai", call(samples=2))
-    assert [answer.finish_reason for answer in found] == ["length", "length"]
-
-
 async def test_a_blocked_prompt_answers_all_samples(hosted: HostedServer) -> None:
     hosted.plan(BLOCKED_PROMPT)
     found = await answers("google_genai", call(samples=3))
@@ -126,12 +120,6 @@ async def test_cached_tokens_are_a_part_of_those_read(
     hosted.plan(reply)
     (answer,) = await answers(provider, call())
     assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == (12, 5, 8)
-
-
-async def test_anthropic_counts_cached_tokens_apart_and_we_together(hosted: HostedServer) -> None:
-    hosted.plan(anthropic_text(TEXT, cached=8))
-    (answer,) = await answers("anthropic", call())
-    assert (answer.input_tokens, answer.output_tokens, answer.cached_tokens) == (20, 5, 8)
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from serving.backends.backend import Backend, Complete, Server
 from serving.protocol.errors import CallError
 from serving.protocol.limits import Limits
-from serving.protocol.messages import Answer, Message
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest, Failure
 from tests.serving.asks import Connect, said, word_ask, words
@@ -57,17 +56,6 @@ async def test_the_time_limit_is_for_servers(connect_client: Connect, in_process
         assert isinstance(outcome, Failure) and outcome.error.error_class == "timeout"
 
 
-async def test_counting_tokens_has_no_time_limit_either(connect_client: Connect) -> None:
-    async def count(messages: Sequence[Message]) -> int:
-        for _ in range(100):
-            await asyncio.sleep(0)
-        return 30
-
-    model = replace(backend(slow, in_process=True), context_length=100, count_tokens=count)
-    client = connect_client(backend=model, limits=Limits(timeout=NO_TIME))
-    assert await client.room("label", word_ask().messages, 50) == 70
-
-
 async def test_failures_in_a_row_cost_their_cases_and_no_other(
     connect_client: Connect, no_backoff: None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,12 +70,3 @@ async def test_failures_in_a_row_cost_their_cases_and_no_other(
     assert words(await client.ask(word_ask(case_id="3"))) == ["yes"]
     assert engine.attempts == 8
     assert "away" not in caplog.text
-
-
-async def test_the_probe_waits_for_a_model_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    from serving.requests import probe
-
-    monkeypatch.setattr(probe, "TIMEOUT_S", NO_TIME)
-    model = replace(backend(slow, in_process=True), probes=True)
-    _, findings = await probe.probe(model)
-    assert findings.tried

@@ -76,13 +76,6 @@ def stored_texts(journal: Journal) -> list[str]:
     return [text for text in bodies if " " in text and "temperature" not in text]
 
 
-def test_an_answer_comes_back_as_it_was(journal: Journal) -> None:
-    assert journal.find(KEY) is None
-    store(journal)
-    assert journal.find(KEY) == ANSWER
-    assert journal.count() == 1
-
-
 def test_an_answer_survives_closing(tmp_path: Path) -> None:
     for _ in range(2):
         journal = Journal(tmp_path / "calls.sqlite")
@@ -110,16 +103,6 @@ def test_odd_texts_come_back(journal: Journal) -> None:
         ]
 
 
-def test_a_message_is_stored_once_however_many_calls_share_it(journal: Journal) -> None:
-    for case in range(20):
-        for sample in range(3):
-            store(journal, sent(f"Question {case}", sample))
-    assert journal.count() == 60
-    assert sorted(stored_texts(journal)) == sorted(
-        [SYSTEM.text, ANSWER.text, *(f"Question {case}" for case in range(20))]
-    )
-
-
 def test_a_follow_up_stores_its_new_turns_only(journal: Journal) -> None:
     store(journal, sent("Why now?"))
     turns = (Message("assistant", ANSWER.text), Message("user", "Check your labels."))
@@ -129,22 +112,6 @@ def test_a_follow_up_stores_its_new_turns_only(journal: Journal) -> None:
         [SYSTEM.text, "Why now?", ANSWER.text, "Check your labels.", "None are essential."]
     )
     assert journal.conversation(follow_up.key(0))[2:4] == list(turns)
-
-
-def test_every_stored_conversation_can_be_read(journal: Journal) -> None:
-    store(journal)
-    store(journal, sent("Another one."))
-    reply = Message("assistant", ANSWER.text)
-    assert sorted(journal.conversations(), key=str) == sorted(
-        ([*question.messages, reply] for question in (QUESTION, sent("Another one."))), key=str
-    )
-
-
-def test_the_file_grows_with_new_text_only(journal: Journal, tmp_path: Path) -> None:
-    for number in range(200):
-        store(journal, sent(f"Question {number}"))
-    journal.close()
-    assert journal.path.stat().st_size < 100_000
 
 
 def test_the_file_is_smaller_than_its_texts(journal: Journal) -> None:
@@ -225,21 +192,6 @@ def test_a_new_answer_is_not_rejected_any_more(journal: Journal) -> None:
     assert journal.forget_rejected() == 0
 
 
-def test_a_conversation_is_the_prompt_and_the_reply(journal: Journal) -> None:
-    store(journal)
-    assert journal.conversation(KEY) == [*QUESTION.messages, Message("assistant", ANSWER.text)]
-    with pytest.raises(KeyError):
-        journal.conversation("no such key")
-
-
-def test_a_file_that_is_no_journal(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("These are notes. " * 500)
-    with pytest.raises(JournalError, match=r"notes\.txt"):
-        Journal(path)
-    assert path.read_text().startswith("These are notes.")
-
-
 def test_a_place_that_is_none(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing" / "calls.sqlite"):
         with pytest.raises(JournalError, match=str(path)):
@@ -248,7 +200,7 @@ def test_a_place_that_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize(
-    ("version", "remedy"), [(2, "older.*start the run anew"), (99, "newer.*update first")]
+    ("version", "remedy"), [(6, "older.*start the run anew"), (99, "newer.*update first")]
 )
 def test_a_journal_of_another_schema_is_refused_and_left_alone(
     tmp_path: Path, version: int, remedy: str, read_only: bool

@@ -9,7 +9,6 @@ import pytest
 from serving.journal.journal import Journal, JournalDamaged, JournalError
 from serving.journal.merge import MergedJournal
 from serving.journal.repair import look
-from serving.journal.tables import COLUMNS
 from serving.protocol.messages import Answer, Message
 from serving.protocol.request import AnyRequest
 from tests.serving.asks import as_sent
@@ -61,15 +60,6 @@ def test_every_call_is_found_again_as_it_was(tmp_path: Path) -> None:
     assert look(path).faults == [] and look(path).calls == 6
 
 
-def test_a_text_of_several_journals_is_stored_once(tmp_path: Path) -> None:
-    parts = [journal(tmp_path / f"{n}.sqlite", (f"own {n}", f"reply {n}")) for n in range(4)]
-    path, _ = merged(tmp_path, *parts)
-    with closing(Journal(path, read_only=True)) as found:
-        bodies = [row[0] for row in found._database.execute("SELECT body FROM texts")]
-    assert len(bodies) == len(set(bodies))
-    assert bodies.count("Shared by all.") == 1
-
-
 def test_the_first_of_two_replies_is_kept_and_the_other_is_counted(tmp_path: Path) -> None:
     one = journal(tmp_path / "one.sqlite", ("a", "Yes."), ("b", "Yes."))
     two = journal(tmp_path / "two.sqlite", ("a", "No."), ("b", "Yes."))
@@ -114,39 +104,10 @@ def test_a_journal_that_is_in_use_is_read_with_its_log(tmp_path: Path) -> None:
         assert merged(tmp_path, tmp_path / "one.sqlite")[1].calls == 1
 
 
-def of_schema(path: Path, version: int) -> Path:
-    """A journal as an earlier version has left it."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        if version < 6:
-            database.execute("ALTER TABLE batch_rows DROP COLUMN form")
-        if version < 5:
-            database.execute("DROP TABLE batch_rows")
-            database.execute("DROP TABLE batches")
-        if version < 4:
-            # SQLite cannot drop a column whose line ends in a comment.
-            database.execute(f"CREATE TABLE old AS SELECT {COLUMNS.removesuffix(', crc')} FROM calls")
-            database.execute("DROP TABLE calls")
-            database.execute("ALTER TABLE old RENAME TO calls")
+@pytest.mark.parametrize("version", [6, 8])
+def test_a_journal_of_another_schema_is_refused(tmp_path: Path, version: int) -> None:
+    other = journal(tmp_path / "other.sqlite", ("a", "Yes."))
+    with closing(sqlite3.connect(other, isolation_level=None)) as database:
         database.execute(f"PRAGMA user_version={version}")
-    return path
-
-
-@pytest.mark.parametrize("version", [3, 4, 5])
-def test_journals_of_earlier_schemas_are_taken_in_and_stay_as_they_are(tmp_path: Path, version: int) -> None:
-    old = of_schema(journal(tmp_path / "old.sqlite", ("a", "Yes."), (ODD, ODD)), version)
-    new = journal(tmp_path / "new.sqlite", ("b", "Yes."))
-    before = old.read_bytes()
-    path, made = merged(tmp_path, old, new)
-    assert (made.calls, made.conflicts) == (3, 0)
-    assert look(path).faults == [] and look(path).calls == 3
-    assert old.read_bytes() == before
-    with closing(Journal(path)) as found, closing(Journal(old, read_only=True)) as of:
-        for text in ("a", ODD):
-            assert found.find(question(text).key(0)) == of.find(question(text).key(0)) is not None
-
-
-@pytest.mark.parametrize("version", [2, 8])
-def test_a_journal_of_a_schema_that_is_not_read_is_refused(tmp_path: Path, version: int) -> None:
-    other = of_schema(journal(tmp_path / "other.sqlite", ("a", "Yes.")), version)
-    with pytest.raises(JournalError, match=f"of schema {version}, and this version reads 3 to 7"):
+    with pytest.raises(JournalError, match=f"of schema {version}, and this version reads 7"):
         merged(tmp_path, other)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.embeddings import ServerEmbedder, connect_embedder
+from retrieval.embeddings import connect_embedder
 from retrieval.index.connect_store import check_store
 from serving.backends import connect
 from serving.backends.backend import exchange
 from serving.protocol.errors import ModelError
-from serving.protocol.keys import api_key, demand_clean
 from serving.protocol.model_name import ModelName, key_variable
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import MODELS, Connected, answers, call, point_at
@@ -69,19 +68,6 @@ def test_a_key_that_a_library_reads_itself_is_refused_with_blanks_around_it(
     with pytest.raises(ModelError, match=variable) as caught:
         connect(ModelName(provider, MODELS[provider]))
     assert KEY not in str(caught.value)
-
-
-def test_only_blanks_are_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_API_KEY", " \n")
-    assert api_key("VLLM_API_KEY") is None
-    with pytest.raises(ModelError, match="VLLM_API_KEY begins or ends"):
-        demand_clean("VLLM_API_KEY")
-
-
-async def test_an_embedder_takes_the_clean_key(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")
-    await ServerEmbedder("m", server.url).aembed(["text"])
-    assert server.received[-1].authorization == f"Bearer {KEY}"
 
 
 @pytest.mark.parametrize("address", [f"http://u:{KEY}@host/v1", f"http://host/v1?key={KEY}"])

@@ -12,9 +12,8 @@ import pytest
 
 from serving.backends.limited_httpx import client_settings
 from serving.protocol.errors import CallError
+from serving.protocol.model_name import HOSTED
 from tests.serving.hosted_models import answers, call
-
-PROVIDERS = ("openai", "anthropic", "google_genai", "deepseek")
 
 pytestmark = pytest.mark.usefixtures("hosted_allowed")
 
@@ -75,7 +74,7 @@ def huge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Huge]:
 
 
 @pytest.mark.parametrize("packed", ["", "gzip"])
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider", HOSTED)
 async def test_a_huge_reply_is_given_up(huge: Huge, provider: str, packed: str) -> None:
     huge.packed = packed
     with pytest.raises(CallError, match="the reply is larger than 2 MB") as caught:
@@ -83,7 +82,7 @@ async def test_a_huge_reply_is_given_up(huge: Huge, provider: str, packed: str) 
     assert (caught.value.error_class, caught.value.retryable) == ("internal", False)
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider", HOSTED)
 async def test_a_reply_is_packed_only_as_was_asked_for(huge: Huge, provider: str) -> None:
     huge.packed = "zstd"
     with pytest.raises(CallError, match="the reply is packed as 'zstd'"):

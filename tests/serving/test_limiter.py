@@ -53,15 +53,6 @@ class Crowd:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def test_no_more_get_in_than_the_width() -> None:
-    crowd = Crowd(a_limiter(3.0))
-    await crowd.come(*range(10))
-    assert (len(crowd.inside), crowd.limiter.under_way) == (3, 3)
-    await crowd.leave(2)
-    assert (len(crowd.order), crowd.limiter.under_way) == (5, 3)
-    await crowd.go_home()
-
-
 async def test_slow_start_doubles_the_width_in_a_round() -> None:
     crowd = Crowd(a_limiter(4.0))
     await crowd.come(*range(100))
@@ -102,25 +93,6 @@ async def test_after_a_cut_a_round_widens_by_one() -> None:
     await crowd.go_home()
 
 
-async def test_a_width_that_is_not_filled_does_not_grow() -> None:
-    limiter = a_limiter(8.0)
-    for _ in range(20):
-        async with limiter.place(0):
-            pass
-        limiter.succeeded()
-    assert limiter.width == 8.0
-
-
-async def test_the_width_stays_below_the_most() -> None:
-    crowd = Crowd(a_limiter(4.0, most=6))
-    await crowd.come(*range(100))
-    for _ in range(10):
-        await crowd.leave()
-        crowd.limiter.succeeded()
-    assert crowd.limiter.width == 6.0
-    await crowd.go_home()
-
-
 async def test_requests_refused_together_cut_once() -> None:
     limiter = a_limiter(10.0)
     async with AsyncExitStack() as stack:
@@ -130,15 +102,6 @@ async def test_requests_refused_together_cut_once() -> None:
         assert (limiter.cuts, limiter.width) == (1, 10.0 * DECREASE)
         limiter.refused(await stack.enter_async_context(limiter.place(0)), None)
         assert limiter.cuts == 2
-
-
-async def test_the_width_never_falls_below_one() -> None:
-    limiter = a_limiter(2.0)
-    for _ in range(10):
-        limiter.refused(time.monotonic(), None)
-    assert limiter.width == 1.0
-    async with limiter.place(0):
-        assert limiter.under_way == 1
 
 
 async def test_a_pause_lets_nobody_in_until_it_is_over() -> None:
@@ -154,30 +117,12 @@ async def test_a_pause_lets_nobody_in_until_it_is_over() -> None:
     await crowd.go_home()
 
 
-async def test_a_shorter_pause_does_not_end_a_longer_one() -> None:
-    crowd = Crowd(a_limiter())
-    crowd.limiter.refused(time.monotonic(), 30)
-    crowd.limiter.refused(time.monotonic(), 0)
-    await crowd.come(1)
-    assert crowd.inside == []
-    await crowd.go_home()
-
-
 async def test_the_earliest_case_is_let_in_first_and_equals_in_order() -> None:
     crowd = Crowd(a_limiter(1.0))
     await crowd.come(9, 5, 3, 5, 1)
     await crowd.leave(5)
     assert crowd.order == [9, 1, 3, 5, 5]
     await crowd.go_home()
-
-
-async def test_nobody_overtakes_those_who_wait() -> None:
-    crowd = Crowd(a_limiter(1.0))
-    await crowd.come(1, 2, 2)
-    await crowd.leave()
-    assert crowd.limiter.under_way == 1
-    await crowd.go_home()
-    assert crowd.limiter.under_way == 0
 
 
 async def test_a_waiter_that_is_cancelled_takes_no_place() -> None:

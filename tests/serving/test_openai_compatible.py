@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from serving.backends import Backend, connect
@@ -56,23 +54,6 @@ async def test_vllm_gets_a_schema_where_the_layout_cannot_be_fixed(
     assert body["response_format"]["json_schema"]["schema"] == schema
 
 
-async def test_a_server_of_openais_protocol_gets_no_keyword_that_strict_mode_refuses(
-    server: FakeServer, connect_client: Connect
-) -> None:
-    ids = {"type": "array", "items": {"type": "string", "enum": ["1"]}}
-    schema = {"type": "object", "properties": {"ids": {**ids, "uniqueItems": True}}, "required": ["ids"]}
-    client = connect_client(backend=connect(ModelName("openai", MODEL, server.url)))
-    await client.ask(word_ask(reply=ReplyFormat("ids", schema, free_text)))
-    (body,) = server.chats
-    assert body["response_format"]["json_schema"]["schema"] == {**schema, "properties": {"ids": ids}}
-
-
-async def test_a_free_text_is_asked_for_without_a_schema(server: FakeServer, client: ModelClient) -> None:
-    await client.ask(word_ask(reply=ReplyFormat("answer", None, free_text)))
-    (body,) = server.chats
-    assert not {"response_format", "n", "seed"} & body.keys()
-
-
 def test_a_connected_server_is_described(server: FakeServer, backend: Backend) -> None:
     assert (backend.servers[0].endpoint, backend.context_length) == (server.url, 4096)
     assert backend.many_samples and not backend.takes_seed
@@ -119,29 +100,6 @@ async def test_each_provider_sends_its_own_key_only(
     if backend.count_tokens is not None:
         await backend.count_tokens(PROMPT)
     assert {request.authorization for request in server.received} == {f"Bearer {key}"}
-
-
-@pytest.mark.parametrize(("provider", "own"), [("vllm", "VLLM_API_KEY"), ("openai", "OPENAI_API_KEY")])
-async def test_without_its_own_variable_the_key_is_empty(
-    server: FakeServer,
-    journal: Journal,
-    reach: Reach,
-    monkeypatch: pytest.MonkeyPatch,
-    provider: str,
-    own: str,
-) -> None:
-    for variable, value in KEYS.items():
-        if variable != own:
-            monkeypatch.setenv(variable, value)
-    backend = reach(ModelName(provider, MODEL, server.url))
-    await ModelClient({"label": backend}, journal).ask(word_ask())
-    assert {request.authorization for request in server.received} == {"Bearer EMPTY"}
-
-
-def test_a_variable_without_a_value_is_no_key(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_API_KEY", "")
-    connect(ModelName("vllm", MODEL, server.url))
-    assert server.received[-1].authorization == "Bearer EMPTY"
 
 
 def test_a_server_that_is_not_there(server: FakeServer) -> None:
@@ -200,16 +158,3 @@ def test_a_server_that_answers_something_else(server: FakeServer, answer: object
 def test_the_context_length_is_read_as_llama_cpp_gives_it(server: FakeServer, reach: Reach) -> None:
     server.models = {"data": [{"id": MODEL, "owned_by": "llamacpp", "meta": {"n_ctx": 8192}}]}
     assert reach(ModelName("openai", MODEL, server.url)).context_length == 8192
-
-
-def test_a_context_length_that_is_no_number_is_unknown(server: FakeServer) -> None:
-    server.models = {"data": [{"id": MODEL, "max_model_len": "long"}]}
-    assert connect(ModelName("vllm", MODEL, server.url)).context_length is None
-
-
-async def test_the_revision_is_part_of_what_is_stored(
-    server: FakeServer, backend: Backend, journal: Journal
-) -> None:
-    for revision in ("a", "b", "a"):
-        await ModelClient({"label": replace(backend, revision=revision)}, journal).ask(word_ask())
-    assert len(server.chats) == 2

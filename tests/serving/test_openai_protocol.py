@@ -6,7 +6,7 @@ import pytest
 
 from serving.backends.openai_protocol import answers
 from serving.protocol.errors import CallError
-from serving.protocol.messages import UNKNOWN, TokenLogprob
+from serving.protocol.messages import TokenLogprob
 
 
 def choice(index: int, text: str | None, reason: str = "stop", **more: Any) -> dict[str, Any]:
@@ -22,24 +22,12 @@ def test_choices_are_put_in_the_order_of_their_samples() -> None:
     assert [answer.text for answer in answers(shuffled, "tiny", 3)] == ["a", "b", "c"]
 
 
-def test_choices_beyond_those_asked_for_are_left_out() -> None:
-    assert [answer.text for answer in answers(response(choice(0, "a"), choice(1, "b")), "tiny", 1)] == ["a"]
-
-
 def test_the_shares_of_a_request_add_up_to_its_usage() -> None:
     usage = {"prompt_tokens": 9, "completion_tokens": 11, "prompt_tokens_details": {"cached_tokens": 4}}
     shares = answers(response(*(choice(index, "a") for index in range(3)), usage=usage), "tiny", 3)
     assert [share.input_tokens for share in shares] == [9, 0, 0]
     assert [share.output_tokens for share in shares] == [5, 3, 3]
     assert [share.cached_tokens for share in shares] == [4, 0, 0]
-
-
-@pytest.mark.parametrize(
-    "usage", [None, {}, {"prompt_tokens": None, "completion_tokens": None, "prompt_tokens_details": None}]
-)
-def test_without_a_usage_the_tokens_are_unknown(usage: object) -> None:
-    (answer,) = answers(response(choice(0, "a"), usage=usage), "tiny", 1)
-    assert (answer.input_tokens, answer.output_tokens) == (UNKNOWN, UNKNOWN)
 
 
 @pytest.mark.parametrize("given", ["tinier", "other", "tiny/2", "TINY"])
@@ -60,11 +48,6 @@ def test_each_choice_refuses_for_itself() -> None:
     first, second = answers(response(choice(0, "a"), refusing), "tiny", 2)
     assert (first.text, first.finish_reason) == ("a", "stop")
     assert (second.text, second.finish_reason) == ("I cannot.", "refusal")
-
-
-def test_each_choice_is_cut_for_itself() -> None:
-    found = answers(response(choice(0, "a", "length"), choice(1, "b")), "tiny", 2)
-    assert [answer.finish_reason for answer in found] == ["length", "stop"]
 
 
 def test_a_model_that_only_thought_has_said_nothing() -> None:

@@ -14,12 +14,10 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from serving.backends.hosted import chat_model
-from serving.backends.hosted_providers import ANTHROPIC_FACTS, GOOGLE_GENAI_FACTS, OPENAI_FACTS
+from serving.backends.providers import facts_of
 from serving.protocol.model_name import ModelName
 from tests.evigraph import ROOT
 from tests.serving.hosted_models import MODELS
-
-FACTS = {"openai": OPENAI_FACTS, "anthropic": ANTHROPIC_FACTS, "google_genai": GOOGLE_GENAI_FACTS}
 
 PRIVATE = (
     ("openai", "_get_request_payload", "langchain-openai"),
@@ -36,7 +34,7 @@ PRIVATE = (
 """Provider, path from its LangChain class, and the package that may change it."""
 
 MODULES = [
-    *ROOT.joinpath("serving", "backends").glob("*.py"),
+    *ROOT.joinpath("serving", "backends").rglob("*.py"),
     *ROOT.joinpath("serving", "batches").rglob("*.py"),
 ]
 
@@ -46,7 +44,7 @@ MODULES = [
 def test_what_requests_need_of_a_package_is_there(
     provider: str, path: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = FACTS[provider]
+    facts = facts_of(provider)
     monkeypatch.setenv(facts.key, "a-key")
     try:
         model, _ = chat_model(facts, ModelName(provider, MODELS[provider]), None)

@@ -96,14 +96,6 @@ async def test_a_server_that_is_busy_for_a_while_lacks_nothing(
     assert (findings.constraint, findings.many_samples, findings.logprobs) == ("grammar", True, True)
 
 
-async def test_a_server_that_stays_busy_is_not_taken_to_lack_anything(
-    server: FakeServer, backend: Backend
-) -> None:
-    server.abilities = Abilities(refuses=frozenset({"n"}), refuses_with=429)
-    with pytest.raises(ModelError, match=r"does not answer a small request: .*status 429"):
-        await probe(backend)
-
-
 async def test_a_key_that_is_refused_at_an_optional_part_ends_it(
     server: FakeServer, backend: Backend
 ) -> None:
@@ -183,12 +175,6 @@ async def test_a_seed_is_used_where_it_repeats_a_reply(
     assert sum("seed" in body for body in server.probes) == 2
 
 
-async def test_a_server_that_refuses_a_seed_is_sent_none(server: FakeServer, reach: Reach) -> None:
-    server.abilities = Abilities(refuses=frozenset({"seed"}))
-    able, findings = await probe(reach(ModelName("openai", MODEL, server.url)))
-    assert findings.takes_seed is able.takes_seed is False
-
-
 @pytest.mark.parametrize("recorded", [True, False])
 async def test_a_recorded_seed_is_kept_without_a_try(
     server: FakeServer, reach: Reach, recorded: bool
@@ -242,24 +228,6 @@ async def test_one_sick_server_of_two_is_reported_and_left_for_later(
     assert [line.endswith("; it is used once it does") for line in said] == [True]
 
 
-async def test_two_sick_servers_of_two_end_it(server: FakeServer, other: FakeServer, reach: Reach) -> None:
-    server.abilities = other.abilities = Abilities(status=500)
-    with pytest.raises(ModelError, match="does not answer a small request"):
-        await probe(reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
-
-
-async def test_a_server_that_refuses_everything_is_found_out(server: FakeServer, backend: Backend) -> None:
-    server.abilities = Abilities(status=400)
-    with pytest.raises(ModelError, match="refuses the smallest request to 'vllm:tiny"):
-        await probe(backend)
-
-
-async def test_a_server_that_stops_after_the_look_is_found_out(server: FakeServer, backend: Backend) -> None:
-    server.stop()
-    with pytest.raises(ModelError, match=server.url):
-        await probe(backend)
-
-
 async def test_a_server_that_refuses_both_names_of_the_limit_is_given_up(
     server: FakeServer, backend: Backend
 ) -> None:
@@ -278,22 +246,6 @@ async def test_of_several_servers_the_weakest_counts(
     assert able.constraints == ("json_object", "none")
 
 
-async def test_a_server_that_is_not_up_yet_is_not_probed(
-    server: FakeServer, other: FakeServer, reach: Reach
-) -> None:
-    other.stop()
-    _, findings = await probe(reach(ModelName("vllm", MODEL, f"{server.url},{other.url}")))
-    assert findings.tried and len(server.probes) == 2
-
-
-async def test_a_model_that_thinks_its_tokens_away_keeps_its_constraint(
-    server: FakeServer, backend: Backend
-) -> None:
-    server.abilities = Abilities(thinks=True)
-    _, findings = await probe(backend)
-    assert findings.constraint == "grammar"
-
-
 async def test_without_requests_what_is_known_of_the_provider_counts(
     server: FakeServer, backend: Backend
 ) -> None:
@@ -308,12 +260,3 @@ async def test_no_text_of_a_case_is_in_a_probe(server: FakeServer, reach: Reach)
     await probe(reach(ModelName("openai", MODEL, server.url)))
     prompts = {json.dumps(body["messages"]) for body in server.probes}
     assert len(prompts) == 3 and all(len(prompt) < 150 for prompt in prompts)
-
-
-async def test_refusals_of_several_samples_and_of_the_limit_end_the_probe_no_sooner_or_later(
-    server: FakeServer, backend: Backend
-) -> None:
-    server.abilities = Abilities(refuses=frozenset({"n"}), thinks=True)
-    able, findings = await probe(backend)
-    assert not able.many_samples and findings.thinks
-    assert len(server.probes) < 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,8 +11,8 @@ import pytest
 import serving
 from serving.backends import Backend, catalogue, connect
 from serving.backends.backend import Entry, Provider
-from serving.protocol.model_name import PROVIDERS, parse_model_name
-from tests.serving.hosted_models import PACKAGES
+from serving.backends.providers import facts_of
+from serving.protocol.model_name import HOSTED, PROVIDERS, parse_model_name
 
 
 def state(model: str) -> str:
@@ -27,11 +26,6 @@ def test_every_provider_is_listed_in_a_form_that_is_read() -> None:
     assert {parse_model_name(model).provider for model in models} == set(PROVIDERS)
     assert {"embedded:smollm2-135m", "scripted:auto", "scripted:replies.jsonl"} <= set(models)
     assert all(entry.state and entry.description for entry in catalogue())
-
-
-def test_what_needs_nothing_is_ready() -> None:
-    for model in ("scripted:auto", "vllm:NAME@http://HOST:8000/v1", "openai:NAME@http://HOST:8000/v1"):
-        assert state(model) == "ready"
 
 
 def test_a_server_of_the_run_needs_vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -53,17 +47,11 @@ def test_a_hosted_model_needs_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert state("openai:NAME") == "ready"
 
 
-@pytest.mark.parametrize("provider", [provider for provider in PACKAGES if provider != "openai"])
+@pytest.mark.parametrize("provider", [provider for provider in HOSTED if provider != "openai"])
 def test_a_hosted_model_needs_its_package(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
-    package = PACKAGES[provider]
+    package = facts_of(provider).package
     monkeypatch.setitem(sys.modules, package.replace("-", "_"), None)
     assert state(f"{provider}:NAME") == f"not installed: pip install {package}"
-
-
-def test_the_embedded_models_need_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
-    assert state("embedded:/path/to/model") == "not installed: pip install 'evigraph[embedded]'"
-    assert state("embedded:smollm2-135m") == "not installed: pip install 'evigraph[embedded]'"
 
 
 def test_a_provider_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,11 +73,6 @@ def source_files() -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text("utf-8") for path in files}
 
 
-def test_a_hosted_provider_is_named_in_one_file_and_in_the_table() -> None:
+def test_a_hosted_provider_is_named_in_one_file() -> None:
     homes = {path for path, text in source_files().items() if '"deepseek' in text}
-    assert homes == {"serving/protocol/model_name.py", "serving/backends/hosted_providers.py"}
-
-
-def test_nothing_but_tests_imports_the_scripted_model() -> None:
-    imports = re.compile(r"from serving.backends.scripted|from serving.backends import .*scripted")
-    assert [path for path, text in source_files().items() if imports.search(text)] == []
+    assert homes == {"serving/backends/providers/deepseek.py"}

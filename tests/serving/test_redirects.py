@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from retrieval.embeddings import ServerEmbedder
-from retrieval.index.connect_store import StorePlace
-from retrieval.index.qdrant_store import open_store
 from serving.backends import connect
 from serving.backends.backend import exchange
+from serving.backends.providers import facts_of
 from serving.protocol.errors import CallError, ModelError
-from serving.protocol.model_name import ModelName
-from serving.requests.probe import probe
+from serving.protocol.model_name import HOSTED, ModelName
 from tests.serving.asks import PROMPT
 from tests.serving.fake_server import MODEL
 from tests.serving.hosted_models import MODELS, Connected, call
@@ -46,6 +42,10 @@ def check(pair: Redirecting, error: Exception) -> None:
     assert SECRET not in text and "\n" not in text and "?" not in text
 
 
+def speaks_openai(provider: str) -> bool:
+    return provider == "vllm" or facts_of(provider).speaks_openai
+
+
 async def failure(pair: Redirecting, provider: str, url: str | None) -> None:
     model = MODEL if url else MODELS[provider]
     async with Connected(provider, model, url) as backend:
@@ -53,30 +53,23 @@ async def failure(pair: Redirecting, provider: str, url: str | None) -> None:
             await exchange(backend.servers[0], call(), limit_s=10, retries=0)
     check(pair, caught.value)
     assert (caught.value.error_class, caught.value.retryable) == ("connection", False)
-    assert len(pair.paths) == 1 + (url is not None and provider not in ("anthropic", "google_genai"))
+    assert len(pair.paths) == 1 + (url is not None and speaks_openai(provider))
 
 
-@pytest.mark.parametrize("provider", ["vllm", "openai", "deepseek", "anthropic", "google_genai"])
+@pytest.mark.parametrize("provider", ["vllm", *HOSTED])
 async def test_no_request_follows_to_another_host(listing: Redirecting, provider: str) -> None:
-    path = "" if provider in ("anthropic", "google_genai") else "/v1"
+    path = "/v1" if speaks_openai(provider) else ""
     await failure(listing, provider, f"{listing.url}{path}")
 
 
-@pytest.mark.parametrize(
-    ("provider", "variable", "path"),
-    [
-        ("openai", "OPENAI_BASE_URL", "/v1"),
-        ("anthropic", "ANTHROPIC_BASE_URL", ""),
-        ("google_genai", "GOOGLE_GEMINI_BASE_URL", ""),
-        ("deepseek", "DEEPSEEK_API_BASE", "/v1"),
-    ],
-)
+@pytest.mark.parametrize("provider", HOSTED)
 async def test_nor_does_one_to_a_service(
-    pair: Redirecting, monkeypatch: pytest.MonkeyPatch, provider: str, variable: str, path: str
+    pair: Redirecting, monkeypatch: pytest.MonkeyPatch, provider: str
 ) -> None:
-    for name in ("OPENAI", "ANTHROPIC", "GOOGLE", "DEEPSEEK"):
-        monkeypatch.setenv(f"{name}_API_KEY", "a-key")
-    monkeypatch.setenv(variable, f"{pair.url}{path}")
+    facts = facts_of(provider)
+    monkeypatch.setenv(facts.key, "a-key")
+    path = "/v1" if facts.speaks_openai else ""
+    monkeypatch.setenv(facts.service_variables[-1], f"{pair.url}{path}")
     await failure(pair, provider, None)
 
 
@@ -84,13 +77,6 @@ def test_nor_does_the_look_at_the_list_of_models(pair: Redirecting) -> None:
     with pytest.raises(ModelError) as caught:
         connect(ModelName("vllm", MODEL, f"{pair.url}/v1"))
     check(pair, caught.value)
-
-
-async def test_nor_do_the_probes_at_the_start(listing: Redirecting) -> None:
-    async with Connected("vllm", MODEL, f"{listing.url}/v1") as backend:
-        with pytest.raises(ModelError) as caught:
-            await probe(backend)
-    check(listing, caught.value)
 
 
 async def test_nor_do_the_tokenizer_and_the_look_at_its_health(listing: Redirecting) -> None:
@@ -102,19 +88,6 @@ async def test_nor_do_the_tokenizer_and_the_look_at_its_health(listing: Redirect
         await backend.servers[0].is_up()
     assert listing.paths == ["/v1/models", "/tokenize", "/health"]
     assert listing.leaked == []
-
-
-async def test_nor_does_an_embedder(pair: Redirecting) -> None:
-    with pytest.raises(CallError) as caught:
-        await ServerEmbedder("m", f"{pair.url}/v1").aembed(["text"])
-    check(pair, caught.value)
-
-
-def test_nor_does_a_store_of_vectors(pair: Redirecting) -> None:
-    place = StorePlace(Path(), pair.url, "documents", 8)
-    with pytest.raises(CallError) as caught:
-        open_store(place)
-    check(pair, caught.value)
 
 
 async def test_a_redirect_within_a_server_says_so(listing: Redirecting) -> None:

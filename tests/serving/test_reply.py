@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from serving.protocol.errors import InvalidReply
-from serving.protocol.reply import first_json_object, free_text
+from serving.protocol.reply import first_json_object
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,3 @@ def test_a_fault_can_be_quoted(text: str, fault: str) -> None:
     with pytest.raises(InvalidReply, match=fault) as caught:
         first_json_object(text)
     assert "\n" not in str(caught.value)
-
-
-def test_free_text_is_stripped_and_never_blank() -> None:
-    assert free_text(" Yes.\n") == "Yes."
-    with pytest.raises(InvalidReply, match="empty"):
-        free_text(" \n")

@@ -13,10 +13,9 @@ from serving.backends import Backend, connect
 from serving.backends.backend import Server
 from serving.backends.scripted import HISTORY_LENGTH, ScriptedModel
 from serving.journal.journal import Journal
-from serving.protocol.errors import ERROR_CLASSES, CallError, ModelError
-from serving.protocol.limits import Limits
+from serving.protocol.errors import CallError, ModelError
 from serving.protocol.messages import Message
-from serving.protocol.model_name import ROLES, ModelName, Role
+from serving.protocol.model_name import ModelName
 from serving.protocol.reply import ReplyFormat, free_text
 from serving.protocol.request import Failure
 from serving.requests.client import ModelClient
@@ -92,18 +91,6 @@ async def test_a_failing_line_raises_its_class(write: Write) -> None:
 
 
 # A failure of access ends the run instead of a call.
-@pytest.mark.parametrize("error_class", [one for one in ERROR_CLASSES if one != "auth"])
-async def test_each_error_class_can_be_asked_for(write: Write, journal: Journal, error_class: str) -> None:
-    backend = scripted(write("replies.jsonl", json.dumps({"fail": error_class})))
-    client = ModelClient({"label": backend}, journal, Limits(max_retries=0))
-    assert words(await client.ask(word_ask())) == [error_class]
-
-
-async def test_a_failing_sample_leaves_the_others(write: Write, journal: Journal) -> None:
-    lines = [{"reply": {"word": "yes"}}, {"fail": "internal", "sample": 1}]
-    backend = scripted(write("replies.jsonl", "\n".join(map(json.dumps, lines))))
-    outcomes = await ModelClient({"label": backend}, journal).ask(word_ask(samples=(0, 1, 2)))
-    assert words(outcomes) == ["yes", "internal", "yes"]
 
 
 async def test_a_call_that_no_line_fits_is_named(write: Write, journal: Journal) -> None:
@@ -127,12 +114,6 @@ async def test_a_call_that_no_line_fits_is_named(write: Write, journal: Journal)
 def test_a_bad_line_is_named_by_its_number(write: Write, line: str, fault: str) -> None:
     path = write("replies.jsonl", f'\ufeff{{"reply": "a"}}\n\n{line}\n')
     assert f"{path}: {fault}" in refused(str(path))
-
-
-def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "replies.jsonl"
-    path.write_bytes('{"reply": "n\u00e9e"}'.encode("latin-1"))
-    assert str(path) in refused(str(path))
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u0085"])
@@ -185,27 +166,6 @@ def test_a_script_that_cannot_be_used_is_named(write: Write, text: str, function
     assert fault in message
 
 
-async def test_a_script_may_hold_dataclasses(write: Write) -> None:
-    text = """
-from __future__ import annotations
-from dataclasses import dataclass
-
-@dataclass
-class Answer:
-    text: str
-
-def answer(call):
-    return Answer("Yes.").text
-"""
-    assert await reply(scripted(write("script.py", text), "answer")) == "Yes."
-
-
-def test_the_revision_is_that_of_the_file(write: Write) -> None:
-    first = scripted(write("replies.jsonl", '{"reply": "a"}'))
-    second = scripted(write("replies.jsonl", '{"reply": "b"}'))
-    assert first.revision != second.revision
-
-
 async def test_the_history_keeps_the_latest_calls(journal: Journal) -> None:
     model = ScriptedModel(lambda call: said("no"))
     backend = replace(AUTO, servers=(Server("scripted", model),))
@@ -220,14 +180,6 @@ async def test_the_history_keeps_the_latest_calls(journal: Journal) -> None:
     await model(as_sent(role="answer", samples=tuple(range(HISTORY_LENGTH))))
     assert len(history) == HISTORY_LENGTH
     assert history[0].role == "answer"
-
-
-async def test_usage_is_counted_in_words(write: Write, journal: Journal) -> None:
-    client = ModelClient(
-        dict.fromkeys(ROLES, scripted(write("r.jsonl", json.dumps({"reply": said("no")})))), journal
-    )
-    await client.ask(word_ask(samples=(0, 1, 2)))
-    assert (client.usage.input_tokens, client.usage.output_tokens) == (24, 6)
 
 
 LABELS = {
@@ -269,31 +221,6 @@ async def test_a_made_up_list_holds_some_of_its_choices_in_order() -> None:
     assert len({len(found) for found in lists}) > 3
 
 
-async def test_made_up_replies_are_stable_and_differ() -> None:
-    texts = [await made_up(LABELS, sample, prompt) for sample in (0, 1, 2) for prompt in ("a", "b")]
-    again = [await made_up(LABELS, sample, prompt) for sample in (0, 1, 2) for prompt in ("a", "b")]
-    assert texts == again
-    assert len(set(texts)) == 6
-    assert {label for text in texts for label in json.loads(text).values()} == {"essential", "not-essential"}
-
-
-async def test_a_made_up_text_says_what_it_is() -> None:
-    assert "made up by a script" in await made_up(None)
-
-
 async def test_a_schema_that_cannot_be_made_up_is_named(journal: Journal) -> None:
     with pytest.raises(CallError, match="cannot make up a value"):
         await made_up({"type": "object", "properties": {"age": {"type": "integer"}}})
-
-
-@pytest.mark.parametrize("role", ROLES)
-async def test_any_role_can_be_made_up(journal: Journal, role: Role) -> None:
-    (outcome,) = await ModelClient({role: AUTO}, journal).ask(word_ask(role=role))
-    assert words([outcome])[0] in ("yes", "no")
-
-
-async def test_a_made_up_list_of_texts_is_never_empty() -> None:
-    schema = {"type": "object", "properties": {"answer": {"type": "array", "items": {"type": "string"}}}}
-    lists = [json.loads(await made_up(schema, sample))["answer"] for sample in range(20)]
-    assert all(one and all(isinstance(text, str) for text in one) for one in lists)
-    assert len({tuple(one) for one in lists}) > 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from serving.protocol.messages import Answer, read_details, reply_details, with_counts
-from serving.protocol.thinking import EFFORTS, HEADROOM, Thought, opens_thinking, split_thinking, widened
+from serving.protocol.thinking import Thought, opens_thinking, split_thinking, widened
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,6 @@ def test_a_reply_begins_after_its_thinking(text: str, found: Thought) -> None:
 )
 def test_a_prompt_tells_whether_its_template_opens_the_thinking(prompt: str, opened: bool) -> None:
     assert opens_thinking(prompt) == opened
-
-
-def test_higher_efforts_get_no_less_room() -> None:
-    rooms = [HEADROOM[effort] for effort in EFFORTS]
-    assert rooms == sorted(rooms) and rooms[0] == 0
 
 
 @pytest.mark.parametrize(("limit", "wider"), [(278, 16_000), (4_000, 16_000), (10_278, 41_112)])

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from serving.journal.journal import Journal
-from serving.protocol.budget import Budget, BudgetSpent
 from serving.protocol.errors import CallError
-from serving.protocol.messages import UNKNOWN, Answer, Message, max_prompt_tokens, token_count, with_counts
-from serving.protocol.model_name import ROLES, ModelName
+from serving.protocol.messages import UNKNOWN, max_prompt_tokens, token_count
+from serving.protocol.model_name import ModelName
 from serving.protocol.request import Failure
-from serving.requests.client import ModelClient
 from tests.serving.asks import PROMPT, Connect, Reach, word_ask
 from tests.serving.fake_server import MODEL, FakeServer
 from tests.serving.hosted_models import answers, call, point_at
@@ -64,40 +62,6 @@ async def test_an_absurd_count_is_replaced_by_an_estimate_that_is_marked_and_tol
     assert [liar.url in message for message in caplog.messages if "token counts" in message] == [True]
 
 
-async def test_a_budget_holds_against_absurd_counts(liar: FakeServer, reach: Reach, journal: Journal) -> None:
-    limit = 5 * (READ + 40)
-    backend = reach(ModelName("openai", MODEL, liar.url))
-    client = ModelClient(dict.fromkeys(ROLES, backend), journal, budget=Budget(max_tokens=limit))
-    with pytest.raises(BudgetSpent):
-        for number in range(1000):
-            await client.ask(word_ask(case_id=f"{number}", samples=(number,)))
-    await client.aclose()
-    assert (
-        limit - client.budget.spent.tokens + (READ + 40) >= READ + 5 and client.budget.spent.tokens <= limit
-    )
-    assert 5 <= len(liar.chats) <= limit // (READ + 5)
-
-
-async def test_honest_counts_are_kept(server: FakeServer, client: ModelClient) -> None:
-    (reply,) = await client.ask(word_ask())
-    assert not isinstance(reply, Failure)
-    assert not reply.calls[0].estimated
-    assert client.usage.estimated == 0
-
-
-async def test_an_absurd_cache_makes_no_negative_price(server: FakeServer, client: ModelClient) -> None:
-    cached: Any
-    for cached in (10**30, -3, "x", True, 10**6):
-        server.usage = {
-            "prompt_tokens": 12,
-            "completion_tokens": 5,
-            "prompt_tokens_details": {"cached_tokens": cached},
-        }
-        (reply,) = await client.ask(word_ask(samples=(len(server.chats),)))
-        assert not isinstance(reply, Failure)
-        assert 0 <= reply.calls[0].cached_tokens <= reply.calls[0].input_tokens == 12
-
-
 @pytest.mark.parametrize(
     ("provider", "reply"),
     [
@@ -131,11 +95,6 @@ def test_a_number_of_tokens(value: float) -> None:
 @pytest.mark.parametrize("value", [-1, 100_000_001, 0.5, float("inf"), "1", None, True, False, [], {}])
 def test_no_number_of_tokens(value: object) -> None:
     assert token_count(value) == UNKNOWN
-
-
-def test_a_reply_that_was_cut_has_used_its_limit() -> None:
-    (counted,) = with_counts([Answer("", "length", 3, UNKNOWN)], (Message("user", "Hello"),), 40)
-    assert (counted.input_tokens, counted.output_tokens, counted.estimated) == (3, 40, True)
 
 
 @pytest.mark.parametrize("count", [-1, "x", True, 10**30, None])

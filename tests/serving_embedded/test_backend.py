@@ -19,7 +19,6 @@ from serving.protocol.model_name import ModelName
 from tests.serving.asks import as_sent
 from tests.serving_embedded.cases import IDS, PROMPT, label_map
 from tests.weights.tiny_gguf import POSITIONS, write_tiny_gguf
-from weights.registry import WeightsError
 
 FRANCE = (Message("user", "What is the capital of France?"),)
 STORY = (Message("user", "Tell a story."),)
@@ -76,14 +75,6 @@ async def test_one_request_gives_several_replies_in_the_schema(backend: Backend)
     assert [answer.finish_reason for answer in found] == ["stop"] * 3
 
 
-async def test_the_prompt_is_counted_once(backend: Backend) -> None:
-    assert backend.count_tokens is not None
-    first, second = await answers(backend, FRANCE, samples=(0, 1), temperature=1.0)
-    assert (first.input_tokens, second.input_tokens) == (await backend.count_tokens(FRANCE), 0)
-    assert min(first.output_tokens, second.output_tokens) > 0
-    assert (first.cached_tokens <= first.input_tokens, second.cached_tokens) == (True, 0)
-
-
 async def test_thinking_is_taken_off_a_reply(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     said = Sample(text="<think>so so</think>Yes.", tokens=(1,) * 11, finish_reason="stop")
     done: Future[Reply] = Future()
@@ -93,13 +84,6 @@ async def test_thinking_is_taken_off_a_reply(backend: Backend, monkeypatch: pyte
     (answer,) = await answers(backend, FRANCE)
     assert (answer.text, answer.thinking) == ("Yes.", "so so")
     assert (answer.output_tokens, answer.thinking_tokens) == (11, 7)
-
-
-async def test_a_reply_can_be_asked_for_by_its_index(backend: Backend) -> None:
-    # So hot that rounding in bf16, which depends on the rows of a pass, moves no draw.
-    first, second = await answers(backend, STORY, samples=(0, 1), temperature=50.0, max_tokens=2)
-    (alone,) = await answers(backend, STORY, samples=(1,), temperature=50.0, max_tokens=2)
-    assert first.text != second.text == alone.text
 
 
 async def test_concurrent_requests_answer_as_each_alone(whole_backend: Backend) -> None:
@@ -163,8 +147,3 @@ async def test_a_cancelled_request_is_dropped(backend: Backend) -> None:
         await long
     async with asyncio.timeout(120):
         await answers(backend, FRANCE, max_tokens=3)
-
-
-def test_weights_that_are_not_there_are_named() -> None:
-    with pytest.raises(WeightsError, match="known are"):
-        connect(ModelName("embedded", "nothing"))

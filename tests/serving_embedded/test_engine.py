@@ -40,14 +40,6 @@ def test_every_sample_labels_exactly_the_ids(engine: Engine, chat: ChatFormat) -
     assert reply.output_tokens == sum(len(sample.tokens) for sample in reply.samples)
 
 
-def test_samples_can_differ(engine: Engine, chat: ChatFormat) -> None:
-    request = Request(
-        prompt=prompt(chat, "Tell a story."), samples=(0, 1, 2), temperature=1, max_new_tokens=12
-    )
-    (reply,) = ask(engine, request)
-    assert len({sample.text for sample in reply.samples}) == 3
-
-
 def test_a_sample_alone_is_the_same_sample(exact_engine: Engine, chat: ChatFormat) -> None:
     request = Request(
         prompt=prompt(chat, "Tell a story."), samples=(0, 1, 2), temperature=1, max_new_tokens=4, seed=5
@@ -77,11 +69,6 @@ def test_a_prompt_that_is_fed_in_pieces_is_read_as_transformers_reads_it(
 ) -> None:
     before = "The library closes soon, and it is raining. " * 60
     check_greedy(folder, exact_engine, prompt(chat, f"{before}What is the capital of France?"))
-
-
-def test_a_whole_model_answers_in_bf16(whole_engine: Engine, chat: ChatFormat) -> None:
-    (reply,) = ask(whole_engine, Request(prompt=prompt(chat, "What is the capital of France?")))
-    assert reply.samples[0].text.startswith("The capital of France is Paris")
 
 
 def test_a_follow_up_turn_prefills_only_what_is_new(engine: Engine, chat: ChatFormat) -> None:
@@ -148,11 +135,6 @@ def test_a_cut_reply_says_so(engine: Engine, chat: ChatFormat) -> None:
     )
     assert [sample.finish_reason for sample in (*free.samples, *bound.samples)] == ["length", "length"]
     assert (free.output_tokens, bound.output_tokens) == (3, 30)
-
-
-def test_a_reply_that_is_forced_altogether_is_whole(engine: Engine, chat: ChatFormat) -> None:
-    (reply,) = ask(engine, Request(prompt=prompt(chat, "Go."), schema={"const": "as it has to be"}))
-    assert (reply.samples[0].text, reply.samples[0].finish_reason) == ('"as it has to be"', "stop")
 
 
 def test_stopping_leaves_an_engine_that_works(engine: Engine, chat: ChatFormat) -> None:

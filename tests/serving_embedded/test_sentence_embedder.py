@@ -29,14 +29,6 @@ async def test_vectors_have_length_one_and_near_texts_are_near(embedder: Sentenc
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
 
 
-def test_no_texts_give_no_rows(embedder: SentenceEmbedder) -> None:
-    assert embedder.embed([]).shape == (0, 384)
-
-
-def test_a_huge_text_is_cut_first(embedder: SentenceEmbedder) -> None:
-    assert np.allclose(embedder.embed(["a " * 1_000_000]), embedder.embed(["a " * 10_000]), atol=1e-6)
-
-
 def test_the_identity_names_the_weights(embedder: SentenceEmbedder) -> None:
     name, _, weights = embedder.identity.partition("@")
     assert (name, len(weights)) == ("minilm", 16)

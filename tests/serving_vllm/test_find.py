@@ -9,7 +9,7 @@ import pytest
 
 from serving.protocol.errors import ModelError
 from serving.vllm_server.find import BESIDE, PYTHON_VARIABLE, find_vllm, inspect_vllm
-from tests.stand_in_vllm import StandIn, install
+from tests.stand_in_vllm import install
 
 
 def touch(path: Path) -> Path:
@@ -21,19 +21,6 @@ def touch(path: Path) -> Path:
 def test_the_named_interpreter_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PYTHON_VARIABLE, str(touch(tmp_path / "other")))
     assert find_vllm(touch(tmp_path / "named")) == tmp_path / "named"
-
-
-def test_then_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(touch(tmp_path / "vllm" / "__init__.py").parents[1]))
-    monkeypatch.setenv(PYTHON_VARIABLE, str(touch(tmp_path / "other")))
-    assert find_vllm() == tmp_path / "other"
-
-
-def test_then_this_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    touch(tmp_path / BESIDE)
-    monkeypatch.syspath_prepend(str(touch(tmp_path / "vllm" / "__init__.py").parents[1]))
-    assert find_vllm() == Path(sys.executable)
 
 
 def test_then_the_environment_that_make_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +63,3 @@ def test_an_interpreter_without_vllm_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PYTHONPATH", "")
     with pytest.raises(ModelError, match="has no vLLM; run `make vllm`"):
         inspect_vllm(Path(sys.executable))
-
-
-def test_what_is_no_interpreter_is_named(stand_in: StandIn) -> None:
-    with pytest.raises(ModelError, match="does not answer"):
-        inspect_vllm(stand_in.folder)

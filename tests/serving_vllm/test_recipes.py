@@ -70,10 +70,6 @@ def test_the_recipe_of_a_model_is_found_by_its_gpus(model: str, gpus: int) -> No
     assert (recipe.model, recipe.gpus) == (model, gpus)
 
 
-def test_a_quantised_model_is_never_taken_for_the_published_one() -> None:
-    assert packaged_recipe(LLAMA, "gpu", 1) is None
-
-
 def test_the_cpu_recipe_is_for_the_cpu_build_only() -> None:
     assert packaged_recipe("smollm2-135m", "gpu", 1) is None
     recipe = packaged_recipe("smollm2-135m", "cpu", 1)
@@ -100,11 +96,6 @@ def test_a_file_of_flags_is_a_recipe(tmp_path: Path) -> None:
 def test_a_broken_recipe_is_refused_with_its_name(tmp_path: Path, text: str, words: str) -> None:
     message = refused(tmp_path / "mine.yaml", text)
     assert "mine.yaml" in message and words in message
-
-
-def test_a_misspelt_recipe_gets_the_nearest() -> None:
-    with pytest.raises(ModelError, match="did you mean 'mixtral-8x7b-2gpu'"):
-        load_serve_recipe("mixtral-8x7-2gpu")
 
 
 def test_flags_become_arguments() -> None:

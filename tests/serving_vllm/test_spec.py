@@ -34,23 +34,6 @@ def test_the_cpu_build_gets_what_a_cpu_needs(model: Path) -> None:
     assert spec.environment["VLLM_CPU_KVCACHE_SPACE"] == "2"
 
 
-def test_the_gpu_build_keeps_its_own_defaults(model: Path) -> None:
-    spec = plan_server(GPU, str(model), 8000)
-    assert "--dtype" not in spec.command and "--enforce-eager" not in spec.command
-    assert "VLLM_CPU_KVCACHE_SPACE" not in spec.environment
-
-
-def test_the_users_cache_size_stays(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_CPU_KVCACHE_SPACE", "7")
-    assert plan_server(CPU, str(model), 8000).environment["VLLM_CPU_KVCACHE_SPACE"] == "7"
-
-
-@pytest.mark.parametrize("installation", [CPU, GPU])
-def test_vllm_reports_to_nobody(model: Path, installation: Installation) -> None:
-    environment = plan_server(installation, str(model), 8000).environment
-    assert (environment["VLLM_NO_USAGE_STATS"], environment["DO_NOT_TRACK"]) == ("1", "1")
-
-
 def test_a_folder_needs_no_hub(model: Path) -> None:
     spec = plan_server(GPU, str(model), 8000)
     assert spec.environment["HF_HUB_OFFLINE"] == "1"
@@ -90,11 +73,6 @@ def test_what_is_no_model_is_refused(name: str) -> None:
         plan_server(CPU, name, 8000)
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"holds no config\.json"):
-        plan_server(CPU, str(tmp_path), 8000)
-
-
 def test_the_fitting_recipe_is_taken_and_named() -> None:
     spec = plan_server(GPU, LLAMA, 8000, gpus=4)
     assert value(spec, "--tensor-parallel-size") == "4"
@@ -113,11 +91,6 @@ def test_options_win_over_the_recipe_and_arguments_come_last() -> None:
     assert (value(spec, "--tensor-parallel-size"), value(spec, "--max-model-len")) == ("8", "5")
     assert value(spec, "--model") == LLAMA
     assert spec.command[-2:] == ["--seed", "1"]
-
-
-def test_a_recipe_serves_a_folder_of_the_same_weights(model: Path) -> None:
-    spec = plan_server(GPU, str(model), 8000, name=LLAMA, recipe=load_serve_recipe("llama-3.3-70b-4gpu"))
-    assert (value(spec, "--model"), value(spec, "--served-model-name")) == (str(model), LLAMA)
 
 
 def test_a_recipe_for_another_model_is_noted() -> None:

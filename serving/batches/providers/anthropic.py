@@ -18,12 +18,20 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from serving.backends.hosted import chat_model, demand_key, model_abilities
-from serving.backends.hosted_providers import ANTHROPIC_FACTS
 from serving.backends.limited_httpx import client_settings, take_any_size
-from serving.batches.providers.json_lines import demand_samples, file_of, json_of, parsed
+from serving.backends.providers.anthropic import FACTS
+from serving.batches.providers.json_lines import (
+    demand_samples,
+    file_of,
+    json_of,
+    parsed,
+    remote_batch,
+    row_result,
+)
 from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
@@ -34,7 +42,7 @@ from serving.protocol.batch_provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.protocol.errors import CallError, classify, of_status
+from serving.protocol.errors import CallError, of_status
 from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest
@@ -85,15 +93,15 @@ def connect_anthropic(name: ModelName) -> BatchModel:
     Raises:
         ModelError: The package or the key is missing.
     """
-    demand_key(ANTHROPIC_FACTS, name)
+    demand_key(FACTS, name)
     url = next(iter(name.base_urls), None)
-    model, _ = chat_model(ANTHROPIC_FACTS, name, url)
+    model, _ = chat_model(FACTS, name, url)
     return BatchModel(
         AnthropicBatches(name.provider if url is None else url.rstrip("/"), model),
-        max_samples=ANTHROPIC_FACTS.max_samples,
-        logprobs=ANTHROPIC_FACTS.logprobs,
-        constraints=ANTHROPIC_FACTS.constraints,
-        abilities=model_abilities(ANTHROPIC_FACTS, name, model),
+        max_samples=FACTS.max_samples,
+        logprobs=FACTS.logprobs,
+        constraints=FACTS.constraints,
+        abilities=model_abilities(FACTS, name, model),
     )
 
 
@@ -104,12 +112,7 @@ class AnthropicBatches:
     retention = RETENTION
 
     def __init__(self, endpoint: str, model: Any) -> None:
-        """Nothing is sent.
-
-        Args:
-            endpoint: Names the service.
-            model: LangChain's class, with a client that follows no redirects and tries nothing again.
-        """
+        """Nothing is sent."""
         from httpx2 import AsyncClient, AsyncHTTPTransport
 
         self.endpoint = endpoint
@@ -121,12 +124,11 @@ class AnthropicBatches:
         )
 
     def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
-        """The request as a row."""
         from serving.backends.langchain_model import chat_messages
 
-        demand_samples(request, ANTHROPIC_FACTS.max_samples)
+        demand_samples(request, FACTS.max_samples)
         payload = self._model._get_request_payload(
-            chat_messages(request.messages), **ANTHROPIC_FACTS.arguments(request)
+            chat_messages(request.messages), **FACTS.arguments(request)
         )
         beside: dict[str, Any] = payload.pop("extra_body", {})
         return BatchRow(custom_id, payload | beside)
@@ -195,7 +197,6 @@ class AnthropicBatches:
         return False
 
     async def look(self, batch_id: str) -> RemoteBatch:
-        """The batch as it is now."""
         from anthropic import NotFoundError
 
         try:
@@ -207,18 +208,12 @@ class AnthropicBatches:
         return batch
 
     async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
-        """Each row that has a result."""
         await self.look(batch.id)
         async with aclosing(self._lines(batch.id)) as lines:
             async for line in lines:
                 custom_id = own_id(str(line.get("custom_id") or ""))
-                try:
-                    given = self._answers(line.get("result"), asked(custom_id))
-                except Exception as error:
-                    # Whatever a row holds, the others are read.
-                    yield RowResult(custom_id, failure=classify(error).at(self.endpoint))
-                else:
-                    yield RowResult(custom_id, tuple(given))
+                read = partial(self._answers, line.get("result"), asked(custom_id))
+                yield row_result(custom_id, self.endpoint, read)
 
     async def _lines(self, batch_id: str) -> AsyncGenerator[dict[str, Any]]:
         # Not from the address that the batch names for its results: a key goes to no host but the service.
@@ -237,7 +232,6 @@ class AnthropicBatches:
             await response.close()
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask for its end."""
         from anthropic import APIStatusError
 
         try:
@@ -247,7 +241,6 @@ class AnthropicBatches:
                 raise
 
     async def delete(self, batch: RemoteBatch) -> None:
-        """Delete the batch, with its requests and results."""
         from anthropic import NotFoundError
 
         try:
@@ -257,7 +250,6 @@ class AnthropicBatches:
             return
 
     async def aclose(self) -> None:
-        """Close connections."""
         await self._client.close()
 
     def _answers(self, result: Any, asked: int) -> list[Answer]:
@@ -334,15 +326,7 @@ def own_id(whole: str) -> str:
 
 
 def _remote(batch: MessageBatch) -> RemoteBatch:
-    """Read a batch.
-
-    Raises:
-        CallError: It is none. The client passes on whatever a server sends.
-    """
-    try:
-        return _as_remote(batch)
-    except (AttributeError, TypeError, ValueError):
-        raise CallError("connection", "the server's reply is no batch") from None
+    return remote_batch(_as_remote, batch)
 
 
 def _as_remote(batch: MessageBatch) -> RemoteBatch:

@@ -15,13 +15,14 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedRandom
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from cases.texts import one_line, printable
 from serving.backends.hosted import chat_model, demand_key, model_abilities
-from serving.backends.hosted_providers import GOOGLE_GENAI_FACTS
-from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed
+from serving.backends.providers.google_genai import FACTS
+from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed, row_result
 from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
@@ -32,7 +33,7 @@ from serving.protocol.batch_provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.protocol.errors import CallError, classify, of_status, redirected
+from serving.protocol.errors import CallError, of_status, redirected
 from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest
@@ -78,15 +79,15 @@ def connect_google(name: ModelName) -> BatchModel:
     Raises:
         ModelError: The package or the key is missing.
     """
-    demand_key(GOOGLE_GENAI_FACTS, name)
+    demand_key(FACTS, name)
     url = next(iter(name.base_urls), None)
-    model, _ = chat_model(GOOGLE_GENAI_FACTS, name, url)
+    model, _ = chat_model(FACTS, name, url)
     return BatchModel(
         GoogleBatches(name.provider if url is None else url.rstrip("/"), name.name, model),
-        max_samples=GOOGLE_GENAI_FACTS.max_samples,
-        logprobs=GOOGLE_GENAI_FACTS.logprobs,
-        constraints=GOOGLE_GENAI_FACTS.constraints,
-        abilities=model_abilities(GOOGLE_GENAI_FACTS, name, model),
+        max_samples=FACTS.max_samples,
+        logprobs=FACTS.logprobs,
+        constraints=FACTS.constraints,
+        abilities=model_abilities(FACTS, name, model),
     )
 
 
@@ -97,13 +98,7 @@ class GoogleBatches:
     retention = RETENTION
 
     def __init__(self, endpoint: str, name: str, model: Any) -> None:
-        """Nothing is sent.
-
-        Args:
-            endpoint: Names the service.
-            name: Of the model.
-            model: LangChain's class.
-        """
+        """Nothing is sent."""
         self.endpoint = endpoint
         self._name = name
         self._model: ChatGoogleGenerativeAI = model
@@ -115,19 +110,17 @@ class GoogleBatches:
         self._http.event_hooks = {"response": [_stay]}
 
     def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
-        """The request as a row."""
         from serving.backends.langchain_model import chat_messages
 
-        demand_samples(request, GOOGLE_GENAI_FACTS.max_samples)
+        demand_samples(request, FACTS.max_samples)
         prepared = self._model._prepare_request(
             chat_messages(request.messages),
             cached_content=self._model.cached_content,
-            **GOOGLE_GENAI_FACTS.arguments(request),
+            **FACTS.arguments(request),
         )
         return BatchRow(custom_id, self._own.written(prepared))
 
     def encoded(self, row: BatchRow) -> bytes:
-        """A line of the file."""
         return line_of({"key": row.custom_id, "request": row.body})
 
     async def mark(self) -> Mapping[str, str]:
@@ -135,7 +128,6 @@ class GoogleBatches:
         return {}
 
     async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
-        """Upload a file and start its batch; the file is deleted again where that is refused."""
         with file_of(map(self.encoded, rows), self.limits) as content:
             uploaded = await self._client.files.upload(
                 file=cast(BufferedRandom, _plain(content)),
@@ -156,7 +148,6 @@ class GoogleBatches:
         return _remote(batch)
 
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
-        """Batches with these metadata, in the service's order."""
         seen: set[str] = set()
         async for batch in await self._client.batches.list(config={"page_size": _PAGE}):
             one = _remote(batch)
@@ -167,7 +158,6 @@ class GoogleBatches:
                 yield one
 
     async def look(self, batch_id: str) -> RemoteBatch:
-        """The batch as it is now."""
         return _remote(await self._get(batch_id))
 
     async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
@@ -182,16 +172,16 @@ class GoogleBatches:
             await self._client.files.download(file=name, destination=destination)
             file.seek(0)
             async for line in parsed(chunks(file), f"file {name} of {self.endpoint}"):
-                yield self._result(line, asked)
+                custom_id = str(line.get("key") or "")
+                read = partial(self._answers, line, asked(custom_id))
+                yield row_result(custom_id, self.endpoint, read)
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask for its end."""
         if (await self.look(batch_id)).final:
             return
         await self._client.batches.cancel(name=batch_id)
 
     async def delete(self, batch: RemoteBatch) -> None:
-        """Delete its files, and the batch itself."""
         for name in batch.files:
             await self._delete_file(name)
         try:
@@ -201,7 +191,6 @@ class GoogleBatches:
                 raise
 
     async def aclose(self) -> None:
-        """Close connections."""
         await self._client.aclose()
         await self._http.aclose()
 
@@ -223,15 +212,6 @@ class GoogleBatches:
             # It is gone, or was never to be deleted: of files that are not there it says both.
             if getattr(error, "code", None) not in (403, 404):
                 raise
-
-    def _result(self, line: Mapping[str, Any], asked: Asked) -> RowResult:
-        custom_id = str(line.get("key") or "")
-        try:
-            given = self._answers(line, asked(custom_id))
-        except Exception as error:
-            # Whatever a row holds, the others are read.
-            return RowResult(custom_id, failure=classify(error).at(self.endpoint))
-        return RowResult(custom_id, tuple(given))
 
     def _answers(self, line: Mapping[str, Any], asked: int) -> list[Answer]:
         from langchain_google_genai.chat_models import _response_to_result
@@ -267,8 +247,6 @@ class _NoService:
         self._models = Models(self._api)
 
     def written(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The body that the client would send."""
-
         def capture(method: str, path: str, body: dict[str, Any], options: Any = None) -> Any:
             raise _Captured(body)
 
@@ -281,7 +259,6 @@ class _NoService:
         raise AssertionError("the client sends each request")
 
     def read(self, response: Mapping[str, Any]) -> Any:
-        """What the client makes of a body that it receives."""
         from google.genai.types import HttpResponse
 
         body = json.dumps(response)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from serving.backends.http_json import MAX_REPLY_BYTES
-from serving.protocol.batch_provider import BatchLimits
-from serving.protocol.errors import CallError
+from serving.protocol.batch_provider import BatchLimits, RemoteBatch, RowResult
+from serving.protocol.errors import CallError, classify
+from serving.protocol.messages import Answer
 from serving.protocol.request import AnyRequest
+
+T = TypeVar("T")
 
 MAX_LINES = 1_000_000
 """Several times the largest batch; a broken server might send lines without end."""
@@ -28,6 +31,26 @@ def demand_samples(request: AnyRequest, most: int) -> None:
     """
     if len(request.samples) > most:
         raise CallError("internal", f"a row asks for {len(request.samples)} samples, and {most} is the most")
+
+
+def row_result(custom_id: str, endpoint: str, read: Callable[[], list[Answer]]) -> RowResult:
+    """What a row came to, by what reads its answers; whatever a row holds, it fails alone."""
+    try:
+        return RowResult(custom_id, tuple(read()))
+    except Exception as error:
+        return RowResult(custom_id, failure=classify(error).at(endpoint))
+
+
+def remote_batch(read: Callable[[T], RemoteBatch], batch: T) -> RemoteBatch:
+    """A batch as it is read from the words of a client, which passes on whatever a server sends.
+
+    Raises:
+        CallError: It is none.
+    """
+    try:
+        return read(batch)
+    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+        raise CallError("connection", "the server's reply is no batch") from None
 
 
 def json_of(value: Mapping[str, Any]) -> bytes:
@@ -69,10 +92,6 @@ async def parsed(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[dict[s
     """The objects of a file of JSON lines, as it comes in.
 
     Lines end where a line feed is, and nowhere else: replies hold other line separators.
-
-    Args:
-        parts: Of the file, cut anywhere.
-        what: Names the file in messages.
 
     Raises:
         CallError: A line or the file is too large; or, at the end, a line was no object.

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from cases.texts import one_line, printable
 from serving.backends.hosted import chat_model, demand_key, model_abilities
-from serving.backends.hosted_providers import OPENAI_FACTS
 from serving.backends.limited_httpx import client_settings, take_any_size
 from serving.backends.openai_compatible import connect_server as reach_server
 from serving.backends.openai_protocol import answers, effort_fields, request_body
-from serving.batches.providers.json_lines import demand_samples, file_of, parsed
-from serving.batches.providers.openai_rows import CHAT, Read, request_line, row_result
+from serving.backends.providers.openai import FACTS
+from serving.batches.providers.json_lines import (
+    demand_samples,
+    file_of,
+    line_of,
+    parsed,
+    remote_batch,
+    row_result,
+)
 from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
@@ -28,7 +35,7 @@ from serving.protocol.batch_provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.protocol.errors import CallError, ModelError
+from serving.protocol.errors import CallError, ErrorClass, ModelError, of_status
 from serving.protocol.keys import api_key
 from serving.protocol.messages import Answer
 from serving.protocol.model_name import ModelName, key_variable
@@ -74,6 +81,18 @@ _LATER = ("token_limit_exceeded", "rate_limit", "quota")
 _NEVER_MADE = (400, 401, 403, 404, 413, 422)
 """Statuses after which no batch exists, so that its file is needed no more."""
 
+CHAT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+
+_ROW_ERRORS: dict[str, ErrorClass] = {
+    "batch_expired": "timeout",
+    "request_timeout": "timeout",
+    "batch_cancelled": "connection",
+}
+"""Rows that no model has seen, or whose model gave no answer in time: they may be asked again."""
+
+Read = Callable[[Any, int], list[Answer]]
+"""The answers of a response's body, of which so many were asked for."""
+
 Write = Callable[[AnyRequest], dict[str, Any]]
 """The body of a request."""
 
@@ -89,14 +108,12 @@ def connect_openai(name: ModelName) -> BatchModel:
 
     from serving.backends.langchain_model import answers_of_chat, chat_messages
 
-    demand_key(OPENAI_FACTS, name)
-    model, _ = chat_model(OPENAI_FACTS, name, None)
+    demand_key(FACTS, name)
+    model, _ = chat_model(FACTS, name, None)
     assert isinstance(model, ChatOpenAI)
 
     def write(request: AnyRequest) -> dict[str, Any]:
-        payload = model._get_request_payload(
-            chat_messages(request.messages), **OPENAI_FACTS.arguments(request)
-        )
+        payload = model._get_request_payload(chat_messages(request.messages), **FACTS.arguments(request))
         beside: dict[str, Any] = payload.pop("extra_body", {})
         return payload | beside
 
@@ -111,10 +128,10 @@ def connect_openai(name: ModelName) -> BatchModel:
     take_any_size(model.http_async_client)
     return BatchModel(
         OpenAIBatches(name.provider, client, write, read, hosted=True),
-        max_samples=OPENAI_FACTS.max_samples,
-        logprobs=OPENAI_FACTS.logprobs,
-        constraints=OPENAI_FACTS.constraints,
-        abilities=model_abilities(OPENAI_FACTS, name, model),
+        max_samples=FACTS.max_samples,
+        logprobs=FACTS.logprobs,
+        constraints=FACTS.constraints,
+        abilities=model_abilities(FACTS, name, model),
     )
 
 
@@ -150,7 +167,7 @@ def connect_server(name: ModelName) -> BatchModel:
     )
     return BatchModel(
         OpenAIBatches(url.rstrip("/"), client, write, read, hosted=False),
-        max_samples=OPENAI_FACTS.max_samples if backend.many_samples else 1,
+        max_samples=FACTS.max_samples if backend.many_samples else 1,
         logprobs=backend.logprobs,
         constraints=backend.constraints,
         abilities=backend.abilities,
@@ -163,15 +180,7 @@ class OpenAIBatches:
     limits = LIMITS
 
     def __init__(self, endpoint: str, client: AsyncOpenAI, write: Write, read: Read, *, hosted: bool) -> None:
-        """Nothing is sent.
-
-        Args:
-            endpoint: Names the service.
-            client: Follows no redirects and tries nothing again.
-            write: Makes a request's body.
-            read: Reads a response's body.
-            hosted: Whether it is OpenAI's own service, which takes the times after which files expire.
-        """
+        """Nothing is sent."""
         self.endpoint = endpoint
         self.retention = HOSTED_RETENTION if hosted else SERVER_RETENTION
         self._client = client
@@ -180,20 +189,17 @@ class OpenAIBatches:
         self._hosted = hosted
 
     def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
-        """The request as a row."""
-        demand_samples(request, OPENAI_FACTS.max_samples)
+        demand_samples(request, FACTS.max_samples)
         return BatchRow(custom_id, self._write(request))
 
     def encoded(self, row: BatchRow) -> bytes:
-        """A line of the file."""
-        return request_line(row)
+        return line_of({"custom_id": row.custom_id, "method": "POST", "url": CHAT, "body": row.body})
 
     async def mark(self) -> Mapping[str, str]:
         """Nothing: metadata are kept."""
         return {}
 
     async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
-        """Upload a file and start its batch; the file is deleted again where that is refused."""
         with file_of(map(self.encoded, rows), self.limits) as content:
             name = f"evigraph-{metadata['nonce']}.jsonl"
             uploaded = await self._client.files.create(
@@ -218,7 +224,6 @@ class OpenAIBatches:
         return _remote(batch)
 
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
-        """Batches with these metadata."""
         seen: set[str] = set()
         async for batch in self._client.batches.list(limit=_PAGE):
             one = _remote(batch)
@@ -229,7 +234,6 @@ class OpenAIBatches:
                 yield one
 
     async def look(self, batch_id: str) -> RemoteBatch:
-        """The batch as it is now."""
         return _remote(await self._retrieve(batch_id))
 
     async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
@@ -242,7 +246,9 @@ class OpenAIBatches:
             try:
                 async with self._client.files.with_streaming_response.content(file_id) as response:
                     async for line in parsed(response.iter_bytes(), f"file {file_id} of {self.endpoint}"):
-                        yield row_result(line, asked, self._read, self.endpoint)
+                        custom_id = str(line.get("custom_id") or "")
+                        read = partial(_row_answers, line, asked(custom_id), self._read)
+                        yield row_result(custom_id, self.endpoint, read)
             except CallError as error:
                 # The other file is read all the same.
                 failure = failure or error
@@ -250,7 +256,6 @@ class OpenAIBatches:
             raise failure
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask for its end."""
         try:
             await self._client.batches.cancel(batch_id)
         except Exception as error:
@@ -266,7 +271,6 @@ class OpenAIBatches:
             raise failures[0]
 
     async def aclose(self) -> None:
-        """Close connections."""
         await self._client.close()
 
     async def _retrieve(self, batch_id: str) -> Batch:
@@ -294,15 +298,7 @@ class OpenAIBatches:
 
 
 def _remote(batch: Batch) -> RemoteBatch:
-    """Read a batch.
-
-    Raises:
-        CallError: It is none. The client passes on whatever a server sends.
-    """
-    try:
-        return _as_remote(batch)
-    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
-        raise CallError("connection", "the server's reply is no batch") from None
+    return remote_batch(_as_remote, batch)
 
 
 def _as_remote(batch: Batch) -> RemoteBatch:
@@ -356,3 +352,33 @@ def _refused(error: BaseException) -> bool:
     """Whether a request was answered with a client's error, and so has done nothing."""
     status = getattr(error, "status_code", None)
     return isinstance(status, int) and 400 <= status < 500
+
+
+def _row_answers(line: Mapping[str, Any], asked: int, read: Read) -> list[Answer]:
+    error, response = line.get("error"), line.get("response")
+    status = response.get("status_code") if isinstance(response, dict) else None
+    body = response.get("body") if isinstance(response, dict) else None
+    if error is None and status == 200:
+        return read(body, asked)
+    # OpenAI puts a model's error into the body, vLLM beside the response, as an object or a text.
+    code, message = _row_reason(error if error is not None else body)
+    if code in _ROW_ERRORS:
+        raise CallError(_ROW_ERRORS[code], f"{code}: {message}")
+    if isinstance(status, int) and 400 <= status < 600:
+        raise of_status(status, f"status {status}: {message}", {}, code)
+    if error is not None:
+        raise CallError("internal", f"{code}: {message}")
+    if response is None:
+        raise CallError("connection", "the row has neither a reply nor an error")
+    # A status of 0 has been seen where the model was never asked.
+    raise CallError("connection", f"status {status}: {message}")
+
+
+def _row_reason(error: Any) -> tuple[str, str]:
+    """Code and message."""
+    if isinstance(error, dict):
+        detail = error.get("error", error)
+        if isinstance(detail, dict):
+            return str(detail.get("code") or ""), str(detail.get("message") or "no reason")
+        error = detail
+    return "", str(error or "no reason")

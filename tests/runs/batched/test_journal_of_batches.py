@@ -1,4 +1,4 @@
-"""What is away survives a repair, leaves with a purge, and is known to journals of an earlier schema."""
+"""What is away survives a repair, and leaves with a purge."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from runs.record.folder import CALLS, RunFolder
 from runs.upkeep.away import away_batches
 from runs.upkeep.check import check, repair_run
 from runs.upkeep.purge import plan, purge
-from serving.journal.journal import Journal
 from serving.journal.purge import purge_calls
-from serving.journal.tables import SCHEMA_VERSION, columns
 from serving.protocol.batch_provider import RowResult
 from serving.protocol.errors import CallError
 from tests.runs.batched.account import Account
@@ -43,12 +41,6 @@ def begun(runs: Runs, account: Account) -> Runs:
 def executed(run: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(run / CALLS)) as database, database:
         return database.execute(sql, values).fetchall()
-
-
-def make_older(run: Path) -> None:
-    """As version 5 wrote it."""
-    executed(run, "ALTER TABLE batch_rows DROP COLUMN form")
-    executed(run, "PRAGMA user_version=5")
 
 
 def test_a_repair_keeps_what_is_away_and_what_failed(begun: Runs) -> None:
@@ -93,24 +85,3 @@ def test_a_purge_of_everything_leaves_no_row(begun: Runs) -> None:
     assert away_batches(run).calls
     assert purge_calls(run / CALLS, None)[0]
     assert executed(run, "SELECT COUNT(*) FROM batch_rows UNION SELECT COUNT(*) FROM texts") == [(0,)]
-
-
-@pytest.mark.parametrize("way", ["read", "purge", "repair", "write"])
-def test_a_journal_of_schema_5_is_read_purged_repaired_and_brought_up(begun: Runs, way: str) -> None:
-    run = begun.folder / "run"
-    before = away_batches(run).calls
-    make_older(run)
-    if way == "purge":
-        assert purge_calls(run / CALLS, {"k0", "k1", "k2"})[0]
-        assert 0 < away_batches(run).calls < before
-        return
-    if way == "repair":
-        executed(run, "UPDATE calls SET input_tokens = 1000000 WHERE key = (SELECT MIN(key) FROM calls)")
-        repair_run(run)
-    if way == "write":
-        Journal(run / CALLS).close()
-    assert away_batches(run).calls == before
-    if way != "read":
-        assert executed(run, "PRAGMA user_version") == [(SCHEMA_VERSION,)]
-        with closing(sqlite3.connect(run / CALLS)) as database:
-            assert "form" in columns(database, "batch_rows")

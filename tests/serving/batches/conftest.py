@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from serving.batches.providers import PROVIDERS
+from serving.backends.providers import all_facts
 from tests.serving.batches.emulator import emulator
 from tests.serving.batches.emulators.bookkeeping import Emulator
 from tests.serving.batches.harness import Reached, point_at
@@ -14,7 +14,7 @@ from tests.serving.hosted_models import KEY
 Reach = Callable[..., Reached]
 
 
-@pytest.fixture(params=PROVIDERS)
+@pytest.fixture(params=[one.name for one in all_facts() if one.batches])
 def provider_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -7,11 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from anthropic import AsyncAnthropic
 
-from serving.batches.providers import connect
 from serving.batches.providers.anthropic import own_id, remote_id
 from serving.protocol.batch_provider import NoSuchBatch
-from serving.protocol.errors import CallError, ModelError
-from serving.protocol.model_name import ModelName
+from serving.protocol.errors import CallError
 from tests.serving.batches.emulators.anthropic import AnthropicEmulator
 from tests.serving.batches.harness import HOUR_S, Reached, key_of
 from tests.serving.batches.test_batches import failure_of
@@ -87,12 +85,6 @@ async def test_a_mark_whose_batch_was_deleted_still_ends_the_search(reached: Rea
     assert sum(path.endswith("/results") for path in reached.emulator.paths) == 1
 
 
-async def test_without_older_batches_there_is_no_mark(reached: Reached) -> None:
-    assert await reached.provider.mark() == {}
-    batch = await reached.submit(2)
-    assert (await reached.provider.mark())["after"] == batch.id
-
-
 async def test_a_row_that_nobody_asked_for_hides_no_batch(reached: Reached) -> None:
     reached.emulator.faults.foreign = 1
     reached.emulator.faults.shuffled = True
@@ -155,20 +147,6 @@ async def test_a_batch_that_runs_is_not_deleted(reached: Reached) -> None:
         await reached.provider.look(batch.id)
 
 
-async def test_a_doubled_identifier_is_refused_at_once(reached: Reached) -> None:
-    failure = await failure_of(reached.provider.submit(reached.rows(1) * 2, {"nonce": "n1"}))
-    assert "unique" in str(failure) and not failure.retryable
-    assert reached.emulator.batches == []
-
-
-async def test_a_request_that_the_service_finds_too_large_is_refused(
-    reached: Reached, service: AnthropicEmulator
-) -> None:
-    service.limits.bytes = 100
-    failure = await failure_of(reached.submit())
-    assert (failure.error_class, service.batches) == ("internal", [])
-
-
 @pytest.mark.parametrize(
     "result",
     [
@@ -194,8 +172,3 @@ async def test_a_row_that_is_no_result_is_a_failure_of_this_row(
     results = await reached.results(await reached.finished(2))
     assert [one.custom_id for one in results] == [key_of(0), key_of(1)]
     assert all(one.failure is not None and not one.answers for one in results)
-
-
-def test_a_missing_key_is_said(hosted_allowed: None) -> None:
-    with pytest.raises(ModelError, match="ANTHROPIC_API_KEY"):
-        connect(ModelName("anthropic", "claude-opus-4-5"))

@@ -8,10 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from serving.batches.providers import connect
-from serving.protocol.batch_provider import BatchRow
-from serving.protocol.errors import CallError, ModelError
-from serving.protocol.model_name import ModelName
+from serving.protocol.errors import CallError
 from tests.serving.batches.emulators.bookkeeping import DAY_S
 from tests.serving.batches.emulators.google_genai import GoogleEmulator
 from tests.serving.batches.harness import HOUR_S, Reached, key_of
@@ -145,12 +142,6 @@ async def test_results_that_have_expired_are_gone_and_said_so(reached: Reached) 
     assert "not found" in str(failure) and not failure.retryable
 
 
-async def test_a_blocked_prompt_answers_all_samples(reached: Reached, service: GoogleEmulator) -> None:
-    service.faults.rows = {0: "blocked"}
-    (one,) = await reached.results(await reached.finished(1, samples=3), 3)
-    assert [answer.finish_reason for answer in one.answers] == ["content_filter"] * 3
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -181,17 +172,3 @@ async def test_the_batches_of_others_are_passed_over_whatever_they_are_called(
         service.create("a-key", f"batches/x{len(service.batches)}", [], {"name": name, "model": "m"})
     service.now += HOUR_S
     assert len(await reached.found({"nonce": "n1"})) == 1
-
-
-async def test_a_key_that_is_used_twice_fails_the_batch(reached: Reached) -> None:
-    rows = reached.rows(2)
-    batch = await reached.provider.submit(
-        [rows[0], BatchRow(rows[0].custom_id, rows[1].body)], {"nonce": "n1"}
-    )
-    reached.emulator.now += HOUR_S
-    assert (await reached.provider.look(batch.id)).state == "failed"
-
-
-def test_a_missing_key_is_said(hosted_allowed: None) -> None:
-    with pytest.raises(ModelError, match=r"(?i)key"):
-        connect(ModelName("google_genai", "gemini-2.5-flash"))

@@ -11,7 +11,6 @@ import pytest
 
 from serving.batches.providers import connect
 from serving.batches.providers.openai import INPUT_DAYS, OUTPUT_DAYS
-from serving.protocol.batch_provider import BatchLimits, BatchRow
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.model_name import ModelName
 from tests.serving.batches.emulators.bookkeeping import DAY_S
@@ -66,15 +65,6 @@ async def test_a_reason_of_a_thousand_lines_is_short(reached: Reached) -> None:
     assert failed.reason.endswith("; and 86 more")
 
 
-async def test_a_file_that_the_service_finds_too_large_is_refused(
-    reached: Reached, service: OpenAIEmulator
-) -> None:
-    service.limits.bytes = 100
-    failure = await failure_of(reached.submit())
-    assert "File is too large" in str(failure) and not failure.retryable
-    assert service.batches == []
-
-
 @pytest.mark.parametrize(("status", "left"), [(400, 0), (429, 1), (500, 1)])
 async def test_an_upload_whose_batch_is_refused_is_deleted(
     reached: Reached, service: OpenAIEmulator, status: int, left: int
@@ -123,14 +113,6 @@ async def test_logprobs_and_samples_come_back(reached: Reached) -> None:
     (one,) = await reached.results(await reached.provider.look(batch.id), 2)
     assert all(answer.logprobs and len(answer.logprobs[0].top) == 5 for answer in one.answers)
     assert one.answers[0].cached_tokens > 0
-
-
-async def test_rows_of_two_models_fail_the_batch(reached: Reached) -> None:
-    rows = reached.rows(2)
-    rows[1] = BatchRow(rows[1].custom_id, {**rows[1].body, "model": "another"})
-    batch = await reached.provider.submit(rows, await reached.metadata())
-    reached.emulator.now += HOUR_S
-    assert "one model" in (await reached.provider.look(batch.id)).reason
 
 
 @pytest.mark.parametrize(
@@ -193,11 +175,6 @@ def test_a_model_without_batches_is_refused(name: ModelName, words: str) -> None
         connect(name)
 
 
-def test_a_missing_key_is_said(hosted_allowed: None) -> None:
-    with pytest.raises(ModelError, match="OPENAI_API_KEY"):
-        connect(ModelName("openai", "gpt-4.1"))
-
-
 async def test_rows_go_out_as_lines_whatever_their_texts_hold(
     reached: Reached, service: OpenAIEmulator
 ) -> None:
@@ -208,15 +185,6 @@ async def test_rows_go_out_as_lines_whatever_their_texts_hold(
     assert [json.loads(line)["custom_id"] for line in lines] == [key_of(0), key_of(1)]
     assert "\u2028" in content.decode()
     assert sum(len(reached.provider.encoded(row)) for row in reached.rows(2)) == len(content)
-
-
-def test_half_a_surrogate_pair_is_sent_as_a_question_mark(reached: Reached) -> None:
-    line = reached.provider.encoded(BatchRow("a", {"text": "\ud83d"}))
-    assert json.loads(line)["body"] == {"text": "?"}
-
-
-def test_limits_are_those_of_the_service(reached: Reached) -> None:
-    assert reached.provider.limits == BatchLimits(50_000, 200_000_000, None, 24.0, 0.5)
 
 
 async def test_a_row_that_no_line_can_hold_ends_the_reading(

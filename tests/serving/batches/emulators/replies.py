@@ -10,9 +10,6 @@ from typing import Any
 from serving.protocol.made_up_replies import made_up_text
 from serving.protocol.reply import CITED_TEXT, JsonSchema
 
-PROBE_WORDS = ("banana", "random letters")
-"""Of the small requests with which a run finds out what a server can do."""
-
 _LANGCHAIN = {"user": "human", "assistant": "ai", "model": "ai"}
 
 
