@@ -194,7 +194,6 @@ def _megabytes(size: int) -> str:
 
 
 def _fetch_piece(name: str, number: int, path: Path, watcher: PullWatcher) -> Path:
-    """Fetch a piece unless it is there already."""
     model = registered(name)
     piece = model.pieces[number - 1]
     before = sum(earlier.size for earlier in model.pieces[: number - 1])

@@ -342,7 +342,6 @@ def failure_at(backend: Backend, error: Exception) -> CallError:
 
 
 def _why(remote: RemoteBatch) -> CallError:
-    """Why a row has no result."""
     error_class, words = _WHY.get(remote.state, _WHY["ended"])
     if remote.state == "failed":
         return CallError(remote.error_class, f"{words}: {remote.reason or 'no reason given'}")

@@ -80,7 +80,6 @@ class Pool:
     def __init__(
         self, journal: Journal, budget: Budget, desk: BatchDesk, report: Callable[[str], None], retries: int
     ) -> None:
-        """Begin with nothing collected."""
         self._journal = journal
         self._budget = budget
         self._desk = desk

@@ -111,7 +111,6 @@ class JournalBatches:
         errors: Writing,
         added: Callable[[int], None],
     ) -> None:
-        """Of a journal that is open."""
         self._database = database
         self._texts = texts
         self._writing = writing

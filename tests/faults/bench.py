@@ -59,15 +59,12 @@ class Bench:
         return [*(["run", "tamu", *first] if command == "run" else [command, OUT]), *limits, "--json"]
 
     def do(self, command: str, model: str) -> Ended:
-        """Run a command to its end."""
         return evigraph(*self.arguments(command, model), folder=self.folder, environment=self.environment)
 
     def lines(self) -> list[dict[str, Any]]:
-        """The lines of `cases.jsonl`."""
         return [json.loads(line) for line in (self.folder / OUT / CASES).read_text().splitlines()]
 
     def messages(self) -> list[str]:
-        """Why cases failed."""
         return [line["error"]["message"] for line in self.lines() if line["error"]]
 
     def check_summary(self, ended: Ended) -> None:
@@ -98,7 +95,6 @@ class Bench:
         assert ended.summary["last_session"]["calls"] == sessions[-1].calls
 
     def stored(self) -> Counter[str]:
-        """Usable replies in the journal by prompt."""
         journal = Journal(self.folder / OUT / CALLS, read_only=True)
         with closing(journal):
             return Counter(

@@ -78,21 +78,17 @@ class FaultyServer:
 
     @property
     def address(self) -> str:
-        """As error messages name it."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def url(self) -> str:
-        """The address that a model string names."""
         return f"{'https' if self.tls else 'http'}://{self.address}/v1"
 
     @property
     def model(self) -> str:
-        """The model string."""
         return f"vllm:{MODEL}@{self.url}"
 
     def start(self) -> None:
-        """Listen."""
         self._free.set()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -109,19 +105,15 @@ class FaultyServer:
         self._do(repaired())
 
     def sleep(self) -> None:
-        """Refuse connections until `wake`."""
         self._loop.call_soon_threadsafe(self.die)
 
     def wake(self) -> None:
-        """Accept connections again."""
         asyncio.run_coroutine_threadsafe(self.listen(), self._loop)
 
     def hold(self) -> None:
-        """Keep good replies back until `release`."""
         self._loop.call_soon_threadsafe(self._free.clear)
 
     def release(self) -> None:
-        """Send them."""
         self._loop.call_soon_threadsafe(self._free.set)
 
     def stop(self) -> None:
@@ -245,27 +237,22 @@ class Exchange:
         return json.dumps([(role, hashlib.sha256(text.encode()).hexdigest()) for role, text in turns])
 
     def good(self) -> Json:
-        """A response that obeys the request."""
         return obedient_completion(self.body)
 
     def good_bytes(self) -> bytes:
-        """The same as the body of an HTTP response."""
         return json.dumps(self.good()).encode()
 
     async def send(self, status: int, body: Json | bytes, headers: Mapping[str, str] | None = None) -> None:
-        """A whole response."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         await self.begin(status, {"Content-Length": str(len(content)), **(headers or {})})
         await self.write(content)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Status line and headers."""
         lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Content-Type: application/json"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         await self.write("\r\n".join([*lines, "", ""]).encode())
 
     async def write(self, content: bytes) -> None:
-        """Some bytes, whatever they are."""
         self.writer.write(content)
         await self.writer.drain()
 

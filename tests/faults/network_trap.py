@@ -33,7 +33,6 @@ Words = tuple[str, ...]
 
 
 def allowed(url: str) -> list[Words]:
-    """Commands whose servers are all on loopback."""
     model = ("--model", f"vllm:{MODEL}@{url}")
     embedding = ("--embedding", f"openai:m@{url}")
     return [
@@ -108,7 +107,6 @@ def prepare(folder: Path, url: str) -> None:
 
 
 def main(folder: Path) -> None:
-    """Print a line of JSON for each command."""
     (folder / "hosts").write_text(HOSTS)
     mount = f"mount --bind {folder}/hosts /etc/hosts"
     for command in ("ip link set lo up", "ip route add local 0.0.0.0/0 dev lo", mount):

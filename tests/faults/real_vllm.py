@@ -27,7 +27,6 @@ SETTINGS = {
 
 
 def free_port() -> int:
-    """One that nobody listens on now."""
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -45,7 +44,6 @@ class RealServer:
 
     @property
     def model(self) -> str:
-        """The model string."""
         return f"vllm:{NAME}@http://127.0.0.1:{self.port}/v1"
 
     def start(self) -> None:
@@ -73,7 +71,6 @@ class RealServer:
             time.sleep(1)
 
     def is_well(self) -> bool:
-        """What `/health` says."""
         try:
             return httpx.get(f"http://127.0.0.1:{self.port}/health", timeout=5).status_code == 200
         except httpx.HTTPError:
@@ -85,12 +82,10 @@ class RealServer:
         os.kill(engine, signal.SIGKILL)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to all its processes."""
         assert self._process is not None
         os.killpg(self._process.pid, number)
 
     def stop(self) -> None:
-        """Kill -9 everything that is left."""
         if self._process is not None:
             if self._pids():
                 self.send(signal.SIGKILL)
@@ -98,7 +93,6 @@ class RealServer:
             self._process = None
 
     def _pids(self) -> list[int]:
-        """Processes of its group."""
         assert self._process is not None
         found = []
         for entry in Path("/proc").iterdir():

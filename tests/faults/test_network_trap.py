@@ -19,7 +19,6 @@ pytestmark = pytest.mark.scale
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What became of each command."""
     tools = all(map(shutil.which, ("ip", "mount", "unshare")))
     if not tools or subprocess.run(shlex.split("unshare --net --mount true"), capture_output=True).returncode:
         pytest.skip("a network of its own needs Linux, root, iproute2 and util-linux")

@@ -51,7 +51,6 @@ def refused_field(body: dict[str, Any], abilities: Abilities) -> str | None:
 
 
 def probe_text(body: dict[str, Any], abilities: Abilities, number: int) -> str:
-    """The reply to the `number`-th probe."""
     if abilities.thinks:
         return ""
     if "random letters" in body["messages"][-1]["content"]:

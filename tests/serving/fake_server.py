@@ -132,7 +132,6 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        """The address that a model string names."""
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
@@ -150,11 +149,9 @@ class FakeServer:
 
     @property
     def running(self) -> bool:
-        """Whether it listens."""
         return self._server is not None
 
     def plan(self, *acts: Act) -> None:
-        """What to do with the next chat completions."""
         self._acts.extend(acts)
 
     def start(self) -> None:
@@ -167,7 +164,6 @@ class FakeServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Refuse connections from now on."""
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -175,18 +171,15 @@ class FakeServer:
         self._server = None
 
     def next_act(self) -> Act:
-        """The planned act, or the default."""
         with self._lock:
             return self._acts.popleft() if self._acts else self.default
 
     def enter(self) -> None:
-        """A chat completion begins."""
         with self._lock:
             self._busy += 1
             self.peak = max(self.peak, self._busy)
 
     def leave(self) -> None:
-        """A chat completion ends."""
         with self._lock:
             self._busy -= 1
 
@@ -300,7 +293,6 @@ def _handler(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
 
 
 def word_count(messages: list[dict[str, Any]]) -> int:
-    """Words are this server's tokens."""
     return sum(len(str(message["content"]).split()) for message in messages)
 
 

@@ -37,7 +37,6 @@ class ForwardProxy:
 
     @property
     def url(self) -> str:
-        """As a variable names it."""
         return f"http://127.0.0.2:{self.port}"
 
 
@@ -79,7 +78,6 @@ class _Listener(ThreadingHTTPServer):
     daemon_threads = True
 
     def get_request(self) -> tuple[socket, Any]:
-        """Note the connection, whatever it brings."""
         connection, address = super().get_request()
         self.proxy.reached.append(connection.getsockname()[0])
         return connection, address
@@ -87,7 +85,6 @@ class _Listener(ThreadingHTTPServer):
 
 @contextmanager
 def forward_proxy(to: int, address: tuple[str, int] = ("127.0.0.2", 0)) -> Iterator[ForwardProxy]:
-    """A proxy that listens at an address."""
     proxy = ForwardProxy(to)
     listener = _Listener(address, type("Handler", (_Handler,), {"proxy": proxy}))
     listener.proxy = proxy

@@ -66,7 +66,6 @@ def call(
 
 
 async def answers(provider: str, parameters: AnyRequest, model: str | None = None) -> list[Answer]:
-    """One exchange, as the client makes it."""
     async with Connected(provider, model) as backend:
         shaped = backend.abilities.shaped(parameters, backend.constraints)
         return await exchange(backend.servers[0], shaped, limit_s=10, retries=0)

@@ -46,19 +46,15 @@ class HostedServer:
 
     @property
     def url(self) -> str:
-        """The address without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     def plan(self, *acts: Act) -> None:
-        """What to do with the next requests."""
         self._acts.extend(acts)
 
     def next_act(self) -> Act:
-        """The planned act, or the default."""
         return self._acts.popleft() if self._acts else self.default
 
     def start(self) -> None:
-        """Listen."""
         handler = type("Handler", (_Handler,), {"fake": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
@@ -69,7 +65,6 @@ class HostedServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Refuse connections from now on."""
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -123,12 +118,10 @@ def anthropic_message(*blocks: Body, stop_reason: str = "end_turn", cached: int 
 
 
 def anthropic_text(text: str, stop_reason: str = "end_turn", cached: int = 0) -> Http:
-    """A message of one text."""
     return anthropic_message({"type": "text", "text": text}, stop_reason=stop_reason, cached=cached)
 
 
 def anthropic_tool(value: Body, stop_reason: str = "tool_use") -> Http:
-    """A message that uses a tool."""
     return anthropic_message(
         {"type": "tool_use", "id": "toolu_1", "name": "word", "input": value}, stop_reason=stop_reason
     )
@@ -183,22 +176,18 @@ def completion(*messages: Body, reason: str = "stop", usage: Body | None = None,
 
 
 def function_call(arguments: str) -> Body:
-    """A message that calls a function."""
     function = {"name": "word", "arguments": arguments}
     return {"tool_calls": [{"id": "call_1", "type": "function", "function": function}]}
 
 
 def openai_error(status: int, message: str, code: str | None = None, **headers: str) -> Http:
-    """As OpenAI and DeepSeek say it."""
     return Http(status, {"error": {"message": message, "type": "error", "code": code}}, headers)
 
 
 def anthropic_error(status: int, message: str, kind: str = "invalid_request_error", **headers: str) -> Http:
-    """As Anthropic says it."""
     return Http(status, {"type": "error", "error": {"type": kind, "message": message}}, headers)
 
 
 def google_error(status: int, message: str, *details: Body, name: str = "INVALID_ARGUMENT") -> Http:
-    """As Google says it."""
     error = {"code": status, "message": message, "status": name, "details": list(details)}
     return Http(status, {"error": error})

@@ -35,12 +35,10 @@ class Redirecting:
 
     @property
     def url(self) -> str:
-        """The first server, without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def hosts(self) -> tuple[str, str]:
-        """Both, as messages name them."""
         return f"127.0.0.1:{self.port}", f"127.0.0.1:{self.other_port}"
 
 
@@ -79,7 +77,6 @@ class _Other(ThreadingHTTPServer):
 
 @contextmanager
 def redirecting(status: int = 307) -> Iterator[Redirecting]:
-    """Both servers, listening."""
     pair = Redirecting(status)
     first = ThreadingHTTPServer(("127.0.0.1", 0), type("First", (_First,), {"pair": pair}))
     first.daemon_threads = True

@@ -31,7 +31,6 @@ ASKED = {
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    """As an earlier version has left it."""
     path = tmp_path / "calls.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as made:
         made.executescript(STORED.read_text())

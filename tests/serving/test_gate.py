@@ -221,7 +221,6 @@ def test_batches_of_a_provider_are_held_to_the_rules_for_it() -> None:
 
 @pytest.fixture
 def cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Cases that nobody has scanned."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     write_cases(tmp_path / "cases.jsonl", 1)
     return tmp_path / "cases.jsonl"

@@ -29,7 +29,6 @@ WITHOUT = Limits()
 
 
 def sent(value: Any) -> Any:
-    """As it arrives in another process."""
     return pickle.loads(pickle.dumps(value))  # noqa: S301 - made two calls ago
 
 
@@ -37,8 +36,6 @@ def sent(value: Any) -> Any:
 async def relayed(
     folder: Path, budget: Budget, limits: Limits = WITHOUT
 ) -> AsyncIterator[tuple[Line, Desk, ModelClient]]:
-    """Both ends in one process."""
-
     async def complete(*_: Any) -> list[Answer]:
         raise AssertionError("nothing is asked here")
 

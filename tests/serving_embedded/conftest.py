@@ -53,7 +53,6 @@ def exact_engine(folder: Path, chat: ChatFormat) -> Engine:
 
 @pytest.fixture(scope="session")
 def whole_engine(whole_folder: Path, chat: ChatFormat) -> Engine:
-    """For what a reply says."""
     return Engine(whole_folder, chat.tokenizer)
 
 

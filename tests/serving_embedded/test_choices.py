@@ -42,7 +42,6 @@ def shares(reply: Reply) -> dict[str, float]:
 
 @pytest.fixture
 def passes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sentences of each pass that weighs choices."""
     seen: list[int] = []
     weigh = engine._model.weigh
 

@@ -5,7 +5,6 @@ from serving.embedded.prefix_cache import BLOCK, PrefixCache
 
 
 def _read(start: int, end: int) -> Tensor:
-    """Keys and values that tell their position."""
     return torch.arange(start, end, dtype=torch.float32).reshape(1, 1, -1, 1, 1)
 
 

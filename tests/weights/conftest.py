@@ -98,7 +98,6 @@ class Seen:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("EVIGRAPH_CACHE", str(folder))
     return folder

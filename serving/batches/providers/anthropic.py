@@ -112,7 +112,6 @@ class AnthropicBatches:
     retention = RETENTION
 
     def __init__(self, endpoint: str, model: Any) -> None:
-        """Nothing is sent."""
         from httpx2 import AsyncClient, AsyncHTTPTransport
 
         self.endpoint = endpoint

@@ -98,7 +98,6 @@ class GoogleBatches:
     retention = RETENTION
 
     def __init__(self, endpoint: str, name: str, model: Any) -> None:
-        """Nothing is sent."""
         self.endpoint = endpoint
         self._name = name
         self._model: ChatGoogleGenerativeAI = model

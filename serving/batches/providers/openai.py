@@ -180,7 +180,6 @@ class OpenAIBatches:
     limits = LIMITS
 
     def __init__(self, endpoint: str, client: AsyncOpenAI, write: Write, read: Read, *, hosted: bool) -> None:
-        """Nothing is sent."""
         self.endpoint = endpoint
         self.retention = HOSTED_RETENTION if hosted else SERVER_RETENTION
         self._client = client
@@ -375,7 +374,6 @@ def _row_answers(line: Mapping[str, Any], asked: int, read: Read) -> list[Answer
 
 
 def _row_reason(error: Any) -> tuple[str, str]:
-    """Code and message."""
     if isinstance(error, dict):
         detail = error.get("error", error)
         if isinstance(detail, dict):

@@ -29,7 +29,6 @@ EMULATORS = {
 def emulator(
     provider: str, ledger: Path | None = None, *, step: float = 0.0, work_s: float = 600.0
 ) -> Emulator:
-    """Make one; it does not listen yet."""
     module, _, name = EMULATORS[provider].partition(":")
     kind = getattr(importlib.import_module(f"tests.serving.batches.emulators.{module}"), name)
     made: Emulator = kind(ledger, step=step, work_s=work_s)
@@ -45,7 +44,6 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
     parser = argparse.ArgumentParser()
     parser.add_argument("provider", choices=EMULATORS)
     parser.add_argument("--port", type=int, default=0)

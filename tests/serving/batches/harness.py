@@ -30,7 +30,6 @@ def point_at(provider: str, emulator: Emulator, monkeypatch: pytest.MonkeyPatch,
 
 
 def key_of(index: int) -> str:
-    """As keys of calls in the journal are."""
     return hashlib.sha256(str(index).encode()).hexdigest()
 
 
@@ -86,12 +85,10 @@ class Reached:
 
 
 def by_key(results: Iterable[RowResult]) -> dict[str, RowResult]:
-    """The last result of each row."""
     return {one.custom_id: one for one in results}
 
 
 def failures(results: Iterable[RowResult]) -> dict[int, CallError]:
-    """The failures, by the index of the row."""
     indices = {key_of(index): index for index in range(100)}
     return {indices[one.custom_id]: one.failure for one in results if one.failure is not None}
 
@@ -101,5 +98,4 @@ def texts(answers: Iterable[Answer]) -> list[str]:
 
 
 def moment(emulator: Emulator, seconds: float = 0.0) -> datetime:
-    """By the emulator's clock."""
     return datetime.fromtimestamp(emulator.now + seconds, UTC)

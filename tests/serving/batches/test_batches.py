@@ -18,7 +18,6 @@ from tests.serving.hosted_models import MODELS, call
 
 
 async def failure_of(awaitable: Awaitable[object]) -> CallError:
-    """The classed failure with which it ends."""
     with pytest.raises(Exception) as caught:
         await awaitable
     return classify(caught.value)

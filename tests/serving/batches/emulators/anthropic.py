@@ -83,7 +83,6 @@ def thinks(body: Any) -> bool:
 
 
 def _refusal(body: Any) -> str | None:
-    """What a model that can think refuses."""
     thinker = THINKERS.get(body["model"])
     if thinker is None:
         return None
@@ -115,7 +114,6 @@ def _refusal(body: Any) -> str | None:
 
 
 def body_fault(body: Any) -> str | None:
-    """What is wrong with a request."""
     if not isinstance(body, dict):
         return "params: an object is required"
     if not all(isinstance(body.get(name, 0), int | float) for name in _OLDER):
@@ -132,7 +130,6 @@ class AnthropicEmulator(Emulator):
         self.limits = Limits(100_000, 256_000_000)
 
     def routes(self) -> list[web.RouteDef]:
-        """Messages and their batches."""
         return [
             web.get("/v1/models/{model}", self._model),
             web.post("/v1/messages", self._message),
@@ -145,7 +142,6 @@ class AnthropicEmulator(Emulator):
         ]
 
     def error(self, status: int, message: str) -> Any:
-        """As Anthropic says it."""
         return {"type": "error", "error": {"type": _NAMES.get(status, "api_error"), "message": message}}
 
     def key(self, request: web.Request) -> str:
@@ -304,7 +300,6 @@ class AnthropicEmulator(Emulator):
 
 
 def _thought(body: dict[str, Any]) -> int:
-    """Tokens of thinking, which a budget bounds."""
     if not thinks(body):
         return 0
     budget: int = body.get("thinking", {}).get("budget_tokens", MOST_TOKENS)
@@ -312,7 +307,6 @@ def _thought(body: dict[str, Any]) -> int:
 
 
 def described(name: str, thinker: Thinker) -> dict[str, Any]:
-    """An entry of the list of models."""
     kinds = ("adaptive", "between_tools", "disabled", "enabled")
     efforts = ("low", "medium", "high", "xhigh", "max")
     return {

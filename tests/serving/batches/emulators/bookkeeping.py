@@ -79,7 +79,6 @@ class Faults:
     html: int = 0
 
     def of_row(self, index: int) -> RowFault | None:
-        """What becomes of a row."""
         if index in self.rows:
             return self.rows[index]
         return next((fault for n, fault in self.every.items() if index % n == n - 1), None)
@@ -143,7 +142,6 @@ class Batch:
 
     @property
     def expires(self) -> float:
-        """When the provider gives up."""
         return self.created + DAY_S
 
     @property
@@ -154,7 +152,6 @@ class Batch:
 
     @property
     def end(self) -> Literal["completed", "expired", "cancelled"]:
-        """How it ends."""
         if self.cancelled is not None and self.cancelled < min(self._worked, self.expires):
             return "cancelled"
         return "expired" if self.expires < self._worked else "completed"
@@ -170,12 +167,10 @@ class Ledger:
     """What an account was charged for, a line each, on the disk before any answer."""
 
     def __init__(self, path: Path | None) -> None:
-        """Appends to a file, if there is one."""
         self.entries: list[dict[str, Any]] = []
         self._path = path
 
     def write(self, *entries: dict[str, Any]) -> None:
-        """Add entries."""
         self.entries += entries
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
@@ -226,7 +221,6 @@ class Emulator(ABC):
 
     @property
     def url(self) -> str:
-        """The address without a path."""
         return f"http://127.0.0.1:{self.port}"
 
     @abstractmethod
@@ -256,7 +250,6 @@ class Emulator(ABC):
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[None]:
-        """Listen on loopback."""
         runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", port)
@@ -268,7 +261,6 @@ class Emulator(ABC):
             await runner.cleanup()
 
     def refuse(self, status: int, message: str) -> Refused:
-        """To be raised."""
         return Refused(status, self.error(status, message))
 
     def account(self, request: web.Request) -> str:
@@ -293,7 +285,6 @@ class Emulator(ABC):
             raise Refused(status, None if status == HANG_UP else self.error(status, words))
 
     def shown_time(self, moment: float) -> float:
-        """By the service's clock, which may be wrong."""
         return moment + self.faults.skew
 
     def new_id(self, prefix: str) -> str:
@@ -308,7 +299,6 @@ class Emulator(ABC):
         return batch
 
     def accept(self, batch: Batch) -> None:
-        """Note its rows as taken."""
         self.ledger.write(
             *(
                 {"event": "accepted", "batch": batch.id, "row": row.custom_id, "body": digest(row.body)}
@@ -331,7 +321,6 @@ class Emulator(ABC):
         raise self.refuse(404, f"{message}: {batch_id}")
 
     def of_account(self, request: web.Request) -> list[Batch]:
-        """Its batches, the newest first."""
         account = self.account(request)
         mine = [one for one in self.batches if one.account == account and not one.deleted]
         return [] if self.faults.lost else mine[::-1]
@@ -344,11 +333,9 @@ class Emulator(ABC):
         return batches[begin : begin + size], begin + size < len(batches)
 
     def looked(self) -> None:
-        """Time passes with every look."""
         self.now += self.step
 
     def settle(self, batch: Batch) -> None:
-        """Bill what was run, once a batch has ended."""
         if batch.billed is not None or self.now < batch.ends:
             return
         done = range(batch.done(self.now)) if not batch.errors else range(0)
@@ -370,7 +357,6 @@ class Emulator(ABC):
         return index not in batch.wrong and self.faults.of_row(index) in (None, "refused", "blocked")
 
     def billed_online(self, body: Any) -> None:
-        """Note a request that was asked online."""
         self.online.append(body)
         self.ledger.write({"event": "billed", "batch": None, "row": None, "body": digest(body)})
 
@@ -382,7 +368,6 @@ class Emulator(ABC):
         return indices[::-1] if faults.shuffled else indices
 
     async def stream(self, request: web.Request, lines: Any, content_type: str) -> web.StreamResponse:
-        """Send lines as they are made."""
         self.planned(self.faults.results)
         if self.faults.redirect:
             raise web.HTTPFound(self.faults.redirect)
@@ -442,5 +427,4 @@ class Emulator(ABC):
 
 
 def html_page() -> web.Response:
-    """What a proxy may put in an answer's place."""
     return web.Response(text="<html><body>Please log in</body></html>", content_type="text/html")

@@ -64,7 +64,6 @@ THINKERS: dict[str, tuple[str, ...]] = {
 
 
 def body_fault(body: Any, model: str = "") -> str | None:
-    """What is wrong with a request."""
     try:
         Request.model_validate(body)
     except ValidationError as error:
@@ -74,7 +73,6 @@ def body_fault(body: Any, model: str = "") -> str | None:
 
 
 def _refusal(config: dict[str, Any], model: str) -> str | None:
-    """What a model refuses that thinks."""
     levels = THINKERS[model]
     thinking = config.get("thinkingConfig") or {}
     budget, level = thinking.get("thinkingBudget"), thinking.get("thinkingLevel")
@@ -121,7 +119,6 @@ class GoogleEmulator(Emulator):
         self._uploads: dict[str, File] = {}
 
     def routes(self) -> list[web.RouteDef]:
-        """Files, batches and `generateContent`."""
         return [
             web.get("/v1beta/models/{model}", self._model),
             web.post("/v1beta/models/{model}:generateContent", self._generate),
@@ -136,11 +133,9 @@ class GoogleEmulator(Emulator):
         ]
 
     def error(self, status: int, message: str) -> Any:
-        """As Google says it."""
         return {"error": {"code": status, "message": message, "status": _NAMES.get(status, "UNAVAILABLE")}}
 
     def key(self, request: web.Request) -> str:
-        """In a header of its own."""
         return request.headers.get("x-goog-api-key", "")
 
     async def _model(self, request: web.Request) -> web.Response:
@@ -309,7 +304,6 @@ class GoogleEmulator(Emulator):
         return shown
 
     def is_billed(self, batch: Batch, index: int) -> bool:
-        """A batch that has no results costs nothing."""
         return batch.end == "completed" and super().is_billed(batch, index)
 
     def _result_file(self, batch: Batch) -> str:
@@ -391,7 +385,6 @@ def response(body: dict[str, Any], model: str = "gemini-2.5-flash") -> dict[str,
 
 
 def _thought(body: dict[str, Any], sample: int) -> int:
-    """Tokens of thinking, which a budget bounds."""
     thinking = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
     budget: int = thinking.get("thinkingBudget", MOST_TOKENS)
     return min(thought(body, sample), budget)

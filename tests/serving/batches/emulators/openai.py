@@ -123,7 +123,6 @@ def demand_taken(body: dict[str, Any]) -> None:
 
 
 def _refusal(body: Any) -> str | None:
-    """What is wrong with a request, in words."""
     if fault := BODY.fault(body):
         return fault
     try:
@@ -158,7 +157,6 @@ class OpenAIEmulator(Emulator):
     names: tuple[str, ...] = ("gpt-4.1", "tiny", *THINKERS)
 
     def routes(self) -> list[web.RouteDef]:
-        """Files, batches and chat completions."""
         return [
             web.get("/v1/models", self._models),
             web.post("/v1/chat/completions", self._chat),
@@ -172,12 +170,10 @@ class OpenAIEmulator(Emulator):
         ]
 
     def error(self, status: int, message: str) -> Any:
-        """As OpenAI says it."""
         kind = "server_error" if status >= 500 else "invalid_request_error"
         return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
     def key(self, request: web.Request) -> str:
-        """A bearer token."""
         return request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
 
     async def _models(self, request: web.Request) -> web.Response:

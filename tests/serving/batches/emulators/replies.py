@@ -42,15 +42,12 @@ def said(prompt: Sequence[tuple[str, str]], sample: int, schema: JsonSchema | No
 
 
 def digest(value: Any) -> str:
-    """The same for the same body."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def text_of(content: Any) -> str:
-    """The text of a turn, which may come in parts."""
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def words(*texts: str) -> int:
-    """Words are an emulated model's tokens."""
     return sum(len(text.split()) for text in texts)

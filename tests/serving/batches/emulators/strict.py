@@ -16,7 +16,6 @@ class Strict:
     """A check of values against a type of a provider's client."""
 
     def __init__(self, kind: Any) -> None:
-        """Refuses unknown fields at every depth."""
         for one in _typed_dicts(kind, set()):
             one.__pydantic_config__ = _STRICT
         self._adapter = TypeAdapter(kind)

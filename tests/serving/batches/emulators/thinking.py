@@ -30,7 +30,6 @@ class Written:
 
     @property
     def tokens(self) -> int:
-        """All of them, as most services count."""
         return self.thinking + words(self.text)
 
 
@@ -50,5 +49,4 @@ def within(limit: int | None, text: str, thinking: int) -> Written:
 
 
 def ruminations(tokens: int) -> str:
-    """The text of so much thinking."""
     return " ".join([RUMINATION] * tokens)

@@ -29,7 +29,6 @@ class VllmEmulator(OpenAIEmulator):
     opens = True
 
     def routes(self) -> list[web.RouteDef]:
-        """Chat completions, and vLLM's own routes."""
         return [
             web.get("/v1/models", self._models),
             web.get("/health", self._health),
@@ -38,7 +37,6 @@ class VllmEmulator(OpenAIEmulator):
         ]
 
     def key(self, request: web.Request) -> str:
-        """None is asked for."""
         return super().key(request) or "EMPTY"
 
     async def _health(self, _: web.Request) -> web.Response:
