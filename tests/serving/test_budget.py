@@ -87,13 +87,6 @@ async def test_a_call_that_is_cancelled_while_it_waits_reserves_nothing() -> Non
     await call(budget, Spend(100), Spend(100))
 
 
-async def test_what_earlier_sessions_used_counts() -> None:
-    budget = Budget(max_tokens=100, spent=Spend(90))
-    await call(budget, Spend(10), Spend(4))
-    with pytest.raises(BudgetSpent, match="94 used"):
-        await call(budget, Spend(7), Spend(7))
-
-
 async def test_a_cost_is_capped_beside_the_tokens() -> None:
     budget = Budget(max_tokens=10**6, max_cost=1.0)
     await call(budget, Spend(10, 0.9), Spend(10, 0.6))

@@ -67,15 +67,6 @@ async def test_every_sentence_is_a_call_of_its_own_and_is_replayed(
     assert again.logprobs == before.logprobs
 
 
-async def test_the_choices_are_part_of_the_call(server: FakeServer, connect_client: Connect) -> None:
-    server.default = Say(("No",), ("length",))
-    one = connect_client()
-    await one.ask(asking())
-    await one.ask(replace(asking(), reply=replace(CHOICE, choices=("Ja", "Nein"))))
-    await one.ask(replace(asking(), reply=replace(CHOICE, choices=())))
-    assert len(server.chats) == 3
-
-
 def test_hosted_models_are_asked_for_as_many() -> None:
     choice = as_sent(choices=YES_NO, logprobs=True, max_tokens=1)
     arguments = openai_arguments(replace(choice, constraint="json_schema"))

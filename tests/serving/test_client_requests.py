@@ -68,20 +68,6 @@ async def test_what_would_fail_again_is_not_retried(
     assert len(server.chats) == 1
 
 
-async def test_a_slow_reply_is_a_timeout(server: FakeServer, connect_client: Connect) -> None:
-    client = connect_client(limits=Limits(max_retries=0, timeout=0.1))
-    server.plan(Say(seconds=0.4))
-    assert words(await client.ask(word_ask())) == ["timeout"]
-
-
-async def test_a_stored_reply_makes_no_request(server: FakeServer, client: ModelClient) -> None:
-    first = await client.ask(word_ask(samples=(0, 1)))
-    again = await client.ask(word_ask(samples=(0, 1)))
-    assert words(again) == words(first) == ["yes", "yes"]
-    assert [call.replayed for outcome in again for call in outcome.calls] == [True, True]
-    assert len(server.chats) == 1
-
-
 async def test_the_stored_reply_is_found_at_another_address_and_by_another_role(
     server: FakeServer, client: ModelClient, journal: Journal, reach: Reach
 ) -> None:
@@ -242,14 +228,6 @@ async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_w
         if words(await client.ask(word_ask())) == ["yes"]:
             return
     pytest.fail("it was never asked again")
-
-
-async def test_without_retries_nothing_waits(server: FakeServer, connect_client: Connect) -> None:
-    client = connect_client(limits=Limits(max_retries=0, max_outage=600))
-    server.stop()
-    async with asyncio.timeout(120):
-        assert words(await client.ask(word_ask())) == ["connection"]
-        assert words(await client.ask(word_ask())) == ["connection"]
 
 
 async def test_a_server_that_lets_requests_time_out_must_answer_a_word_first(

@@ -73,16 +73,6 @@ async def test_cases_spread_over_both_servers_and_reflections_follow_their_vote(
     assert used == {server.url, other.url}
 
 
-async def test_the_correction_turn_goes_to_the_server_of_the_reply(
-    server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
-) -> None:
-    for one in (server, other):
-        one.plan(Say(("no idea",)))
-    (outcome,) = await connect_client(backend=both).ask(of_case(1))
-    assert len(outcome.calls) == 2
-    assert outcome.calls[0].server == outcome.calls[1].server
-
-
 async def test_cases_with_one_beginning_do_not_fill_one_server(
     server: FakeServer, other: FakeServer, both: Backend, connect_client: Connect
 ) -> None:

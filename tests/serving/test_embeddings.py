@@ -62,15 +62,6 @@ async def test_a_server_embeds_all_texts_in_one_request(server: FakeServer) -> N
     assert vectors == pytest.approx(await LexicalEmbedder(DIMENSIONS).aembed(TEXTS), abs=1e-6)
 
 
-async def test_an_embedding_server_gets_its_own_key(
-    server: FakeServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("VLLM_API_KEY", "for-vllm")
-    monkeypatch.setenv("OPENAI_API_KEY", "for-openai")
-    await connect_embedder(f"openai:nomic@{server.url}").aembed(["Hello"])
-    assert server.received[0].authorization == "Bearer for-openai"
-
-
 async def test_an_embedding_server_that_is_gone_is_named_in_one_line(server: FakeServer) -> None:
     server.stop()
     with pytest.raises(CallError) as caught:

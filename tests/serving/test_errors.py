@@ -60,13 +60,6 @@ async def test_errors_of_the_openai_client(
         assert act.message in str(error)
 
 
-async def test_a_refused_connection(server: FakeServer) -> None:
-    server.stop()
-    error = await raised_by_the_sdk(server)
-    assert error.error_class == "connection"
-    assert len(str(error)) > len("Connection error.")
-
-
 def test_what_the_gate_refuses_is_found_in_what_clients_make_of_it() -> None:
     refused = PolicyError("policy 'ours', rule hosts: gpu02 may see no text")
     at_once = ExceptionGroup("connecting", [refused])

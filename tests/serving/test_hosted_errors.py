@@ -165,14 +165,6 @@ async def test_no_class_tries_again_by_itself(hosted: HostedServer, provider: st
 
 
 @pytest.mark.parametrize("provider", MODELS)
-async def test_a_refused_connection(hosted: HostedServer, provider: str) -> None:
-    hosted.stop()
-    error = await failure(provider)
-    assert error.error_class == "connection"
-    assert str(error) != f"{provider}: Connection error."
-
-
-@pytest.mark.parametrize("provider", MODELS)
 async def test_our_time_limit_ends_the_exchange(hosted: HostedServer, provider: str) -> None:
     hosted.default = _slow
     async with Connected(provider) as backend:

@@ -81,12 +81,6 @@ async def test_a_status_is_zero_where_nobody_answers(http: HttpJson, server: Fak
     assert await http.status(f"{server.url}/models", 5) == 0
 
 
-async def test_a_connection_is_opened_again_after_closing(http: HttpJson, server: FakeServer) -> None:
-    for _ in range(2):
-        assert (await http.post(f"{server.url}/chat/completions", BODY))["model"] == "tiny"
-        await http.close()
-
-
 @pytest.mark.parametrize("act", [Drip(), Say(seconds=5)], ids=["drip", "silence"])
 async def test_the_time_limit_is_for_the_whole_exchange(
     server: FakeServer, backend: Backend, act: Drip | Say

@@ -86,13 +86,6 @@ def test_an_answer_survives_closing(tmp_path: Path) -> None:
     again.close()
 
 
-def test_the_latest_answer_to_a_question_counts(journal: Journal) -> None:
-    store(journal)
-    newer = replace(ANSWER, text="newer")
-    store(journal, answer=newer)
-    assert (journal.find(KEY), journal.count()) == (newer, 1)
-
-
 def test_odd_texts_come_back(journal: Journal) -> None:
     for text in (ODD, ODD * 100, "half \ud83d a pair", "\x00", ""):
         store(journal, sent(text), replace(ANSWER, text=text))

@@ -7,7 +7,7 @@ import pytest
 from serving.backends import Backend, connect
 from serving.backends.reply_schemas import fixed_layout_grammar
 from serving.journal.journal import Journal
-from serving.protocol.errors import CallError, ModelError
+from serving.protocol.errors import ModelError
 from serving.protocol.model_name import ModelName
 from serving.protocol.reply import ReplyFormat, free_text
 from serving.requests.client import ModelClient
@@ -68,14 +68,6 @@ async def test_tokens_are_counted_by_the_server(server: FakeServer, backend: Bac
     assert request.path == "/tokenize"
     assert request.body["model"] == MODEL
     assert turns(request.body) == [(message.role, message.text) for message in PROMPT]
-
-
-async def test_a_tokenizer_that_is_gone_is_a_call_error(server: FakeServer, backend: Backend) -> None:
-    server.stop()
-    assert backend.count_tokens is not None
-    with pytest.raises(CallError) as caught:
-        await backend.count_tokens(PROMPT)
-    assert caught.value.error_class == "connection"
 
 
 KEYS = {"VLLM_API_KEY": "for-vllm", "OPENAI_API_KEY": "for-openai", "DEEPSEEK_API_KEY": "for-deepseek"}

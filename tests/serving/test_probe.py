@@ -119,15 +119,6 @@ async def test_a_model_that_the_list_lacks_is_used_with_a_warning_if_it_answers(
         await probe(unlisted)
 
 
-async def test_a_server_without_any_constraint_is_left_to_the_parser(
-    server: FakeServer, backend: Backend
-) -> None:
-    server.abilities = Abilities(refuses=frozenset({"structured_outputs", "response_format"}))
-    _, findings = await probe(backend)
-    assert findings.constraint == "none"
-    assert "schema prompt and parser only" in str(findings)
-
-
 @pytest.mark.parametrize("able", [Abilities(refuses=frozenset({"n"})), Abilities(choices=1)])
 async def test_a_server_of_single_samples_keeps_its_constraint(
     server: FakeServer, backend: Backend, able: Abilities
@@ -226,14 +217,6 @@ async def test_one_sick_server_of_two_is_reported_and_left_for_later(
     assert [one.reached for one in able.servers] == [False, True]
     assert findings.tried and findings.constraint == "grammar"
     assert [line.endswith("; it is used once it does") for line in said] == [True]
-
-
-async def test_a_server_that_refuses_both_names_of_the_limit_is_given_up(
-    server: FakeServer, backend: Backend
-) -> None:
-    server.abilities = Abilities(refuses=frozenset({"max_tokens", "max_completion_tokens"}))
-    with pytest.raises(ModelError, match="refuses the smallest request"):
-        await probe(backend)
 
 
 async def test_of_several_servers_the_weakest_counts(

@@ -76,15 +76,6 @@ async def test_more_samples_than_a_request_can_bring_are_refused(reached: Reache
         reached.provider.row("a", replace(call(samples=samples), messages=prompt(0)))
 
 
-async def test_a_batch_is_found_by_its_metadata(reached: Reached) -> None:
-    before = await reached.metadata("n2")
-    first = await reached.submit(nonce="n1")
-    second = await reached.provider.submit(reached.rows(3), before)
-    reached.emulator.now += HOUR_S
-    assert [one.id for one in await reached.found(before)] == [second.id]
-    assert first.id != second.id
-
-
 @pytest.mark.parametrize("status", [429, 500, 0])
 async def test_a_submit_that_failed_without_a_batch_is_not_found(reached: Reached, status: int) -> None:
     reached.emulator.faults.before = [status]
@@ -264,15 +255,6 @@ async def test_a_batch_larger_than_its_limits_is_not_sent(
             with pytest.raises(CallError, match="at most"):
                 await provider.submit(rows, {"nonce": "n" * 16})
     assert not [path for path in reached.emulator.paths if path.startswith("POST")]
-
-
-@pytest.mark.parametrize("status", [503, 0])
-async def test_a_look_that_fails_is_classed(reached: Reached, status: int) -> None:
-    batch = await reached.submit()
-    reached.emulator.faults.look = [status]
-    failure = await failure_of(reached.provider.look(batch.id))
-    assert (failure.error_class, failure.retryable) == ("connection", True)
-    assert (await reached.provider.look(batch.id)).id == batch.id
 
 
 async def test_a_page_of_a_proxy_is_no_batch(reached: Reached) -> None:

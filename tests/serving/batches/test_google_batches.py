@@ -9,7 +9,6 @@ import pytest
 from aiohttp import web
 
 from serving.protocol.errors import CallError
-from tests.serving.batches.emulators.bookkeeping import DAY_S
 from tests.serving.batches.emulators.google_genai import GoogleEmulator
 from tests.serving.batches.harness import HOUR_S, Reached, key_of
 from tests.serving.batches.test_batches import failure_of
@@ -133,13 +132,6 @@ async def test_results_without_end_are_not_written_to_the_disk(
     monkeypatch.setattr("serving.batches.providers.google_genai._MAX_RESULT_BYTES", 500)
     with pytest.raises(CallError, match="larger than 500 bytes"):
         await reached.results(await reached.finished())
-
-
-async def test_results_that_have_expired_are_gone_and_said_so(reached: Reached) -> None:
-    batch = await reached.finished()
-    reached.emulator.now += 31 * DAY_S
-    failure = await failure_of(reached.results(batch))
-    assert "not found" in str(failure) and not failure.retryable
 
 
 @pytest.mark.parametrize(

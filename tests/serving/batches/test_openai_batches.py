@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -75,25 +74,12 @@ async def test_an_upload_whose_batch_is_refused_is_deleted(
     assert len(live_files(service)) == left
 
 
-async def test_an_upload_that_fails_makes_no_batch(reached: Reached, service: OpenAIEmulator) -> None:
-    service.faults.upload = [503]
-    failure = await failure_of(reached.submit())
-    assert (failure.error_class, service.batches) == ("connection", [])
-
-
 async def test_files_expire_by_themselves(reached: Reached, service: OpenAIEmulator) -> None:
     await reached.finished()
     keeps = {file.name[:3]: file.expires - file.created for file in service.files.values()}
     assert keeps == {"evi": INPUT_DAYS * DAY_S, "bat": OUTPUT_DAYS * DAY_S}
     assert f"{INPUT_DAYS} days" in reached.provider.retention
     assert f"for {OUTPUT_DAYS}" in reached.provider.retention
-
-
-async def test_results_that_have_expired_are_gone_and_said_so(reached: Reached) -> None:
-    batch = await reached.finished()
-    reached.emulator.now += (OUTPUT_DAYS + 1) * DAY_S
-    failure = await failure_of(reached.results(batch))
-    assert "No such File" in str(failure) and not failure.retryable
 
 
 async def test_all_files_are_deleted_and_the_batch_stays(reached: Reached, service: OpenAIEmulator) -> None:
@@ -173,18 +159,6 @@ async def test_a_servers_batches_go_by_openais_protocol(service: OpenAIEmulator)
 def test_a_model_without_batches_is_refused(name: ModelName, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         connect(name)
-
-
-async def test_rows_go_out_as_lines_whatever_their_texts_hold(
-    reached: Reached, service: OpenAIEmulator
-) -> None:
-    await reached.submit(2)
-    content = next(iter(service.files.values())).content
-    lines = content.split(b"\n")
-    assert lines.pop() == b""
-    assert [json.loads(line)["custom_id"] for line in lines] == [key_of(0), key_of(1)]
-    assert "\u2028" in content.decode()
-    assert sum(len(reached.provider.encoded(row)) for row in reached.rows(2)) == len(content)
 
 
 async def test_a_row_that_no_line_can_hold_ends_the_reading(
