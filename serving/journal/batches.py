@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from serving.journal.tables import INSERT_CALL, Asked, Texts, unpack
+from serving.journal.tables import INSERT_CALL, Asked, Texts, stored_key, unpack
 from serving.protocol.batch_provider import RemoteBatch
 from serving.protocol.errors import ERROR_CLASSES, CallError, ErrorClass
 from serving.protocol.messages import UNKNOWN, Answer, Message, with_counts
@@ -143,29 +143,18 @@ class JournalBatches:
         return number
 
     def _intend(self, batch: int, wanted: Wanted) -> None:
-        text, request = self._texts.number, wanted.request
-        prompt = self._texts.prompt((message.role, message.text) for message in request.messages)
-        shared = (text(request.model), text(request.role), request.case_id)
-        parameters = text(json.dumps(request.parameters, sort_keys=True))
-        for number, (sample, key) in enumerate(zip(request.samples, wanted.keys, strict=True)):
+        first, *_ = calls = self._texts.asked(wanted.request)
+        for call in calls:
+            # All samples of a request read its prompt once.
+            most_read = wanted.most_read if call is first else 0
+            values = (*call[1:], most_read, wanted.most_written, None, None)
             try:
                 self._database.execute(
-                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
-                    (
-                        bytes.fromhex(key),
-                        batch,
-                        bytes.fromhex(wanted.keys[0]),
-                        *shared,
-                        sample,
-                        prompt,
-                        parameters,
-                        # All samples of a request read its prompt once.
-                        wanted.most_read if number == 0 else 0,
-                        wanted.most_written,
-                    ),
+                    "INSERT INTO batch_rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (call.key, batch, first.key, *values),
                 )
             except sqlite3.IntegrityError:
-                raise ValueError(f"call {key} is in a batch already") from None
+                raise ValueError(f"call {call.key.hex()} is in a batch already") from None
 
     def void(self, number: int) -> int:
         """Forget an intent that never came to a batch; how many calls are to be asked for again."""
@@ -207,7 +196,7 @@ class JournalBatches:
     def _harvest(
         self, number: int, custom_id: str, answers: tuple[Answer, ...], failure: CallError | None
     ) -> Harvested:
-        key = _key(custom_id)
+        key = stored_key(custom_id)
         rows = self._database.execute(
             "SELECT key, model, role, case_id, sample, prompt, parameters, failure, most_read, most_written"
             " FROM batch_rows"
@@ -254,7 +243,7 @@ class JournalBatches:
 
     def samples(self, custom_id: str) -> int:
         """How many calls a row asked for; 1 where they are answered, 0 for one that is not known."""
-        key = _key(custom_id)
+        key = stored_key(custom_id)
         (found,) = self._one("SELECT COUNT(*) FROM batch_rows WHERE request=?", key) or (0,)
         if not found and self._one("SELECT 1 FROM calls WHERE key=?", key) is not None:
             return 1
@@ -368,11 +357,3 @@ class JournalBatches:
     def _all(self, sql: str, *values: object) -> list[Any]:
         with self._errors():
             return self._database.execute(sql, values).fetchall()
-
-
-def _key(custom_id: str) -> bytes:
-    try:
-        return bytes.fromhex(custom_id)
-    except ValueError:
-        # No row has such a key.
-        return b""

@@ -11,7 +11,6 @@ small file beside the journal too: SQLite passes over a write-ahead log that was
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shlex
 import sqlite3
@@ -20,9 +19,10 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
@@ -33,12 +33,12 @@ from serving.journal.tables import (
     FORGOTTEN,
     INSERT_CALL,
     SCHEMA_VERSION,
-    Asked,
     CallRow,
     Copier,
     Texts,
     create,
     is_whole,
+    stored_key,
     text_digest,
     text_sum,
     unpack,
@@ -154,7 +154,7 @@ class Journal:
             except BaseException:
                 self._database.close()
                 raise
-            self._stored = 0 if read_only else self._counted()
+            self._stored = 0 if read_only else self.count()
             if self._count is not None and not read_only and not self._count.exists():
                 self._count.write(self._stored)
         self._texts = Texts(self._database)
@@ -211,10 +211,6 @@ class Journal:
                 self._database.execute("BEGIN IMMEDIATE")
                 create(self._database)
 
-    def _counted(self) -> int:
-        (number,) = self._database.execute("SELECT COUNT(*) FROM calls").fetchone()
-        return int(number)
-
     def find(self, key: str) -> Answer | None:
         """The stored answer to a call, or None.
 
@@ -222,7 +218,7 @@ class Journal:
             JournalDamaged: It is not what was stored.
         """
         with self._errors():
-            found = self._reader.execute(_FIND, (_key(key),)).fetchone()
+            found = self._reader.execute(_FIND, (stored_key(key),)).fetchone()
             if found is None:
                 return None
             row, bodies = CallRow(*found[:-4]), found[-4:]
@@ -309,21 +305,11 @@ class Journal:
 
     def _store(self, requests: Sequence[_Answered]) -> None:
         with self._writing():
-            added = sum(self._insert(self._rows(*request)) for request in requests)
+            added = 0
+            for request, answers in requests:
+                asked = (one for one in self._texts.asked(request) if one.sample in answers)
+                added += self._insert([self._texts.row(one, answers[one.sample]) for one in asked])
         self._add(added)
-
-    def _rows(self, request: AnyRequest, answers: Mapping[int, Answer]) -> list[CallRow]:
-        number = self._texts.number
-        model, role = number(request.model), number(request.role)
-        prompt = self._texts.prompt((message.role, message.text) for message in request.messages)
-        parameters = number(json.dumps(request.parameters, sort_keys=True))
-        return [
-            self._texts.row(
-                Asked(_key(request.key(sample)), model, role, request.case_id, sample, prompt, parameters),
-                answer,
-            )
-            for sample, answer in answers.items()
-        ]
 
     def _insert(self, rows: Sequence[CallRow]) -> int:
         """Store rows; how many of them are no newer ones of calls that are stored."""
@@ -349,7 +335,7 @@ class Journal:
         """Mark replies that no parser could use, so that a retry asks again instead of replaying them."""
         with self._writing():
             for key in keys:
-                self._mark("key=?", _key(key), rejected=1)
+                self._mark("key=?", stored_key(key), rejected=1)
 
     def forget_rejected(self) -> int:
         """Have the rejected replies asked for anew; the number of them."""
@@ -364,7 +350,7 @@ class Journal:
 
     def has(self, key: str) -> bool:
         with self._errors():
-            row = self._database.execute("SELECT 1 FROM calls WHERE key=?", (_key(key),)).fetchone()
+            row = self._database.execute("SELECT 1 FROM calls WHERE key=?", (stored_key(key),)).fetchone()
         return row is not None
 
     def count(self) -> int:
@@ -403,12 +389,7 @@ class Journal:
             KeyError: No such call.
         """
         with self._errors():
-            row = self._database.execute(
-                "SELECT prompt, reply FROM calls WHERE key=?", (_key(key),)
-            ).fetchone()
-            if row is None:
-                raise KeyError(key)
-            return self._conversation(*row)
+            return self._conversation(*self._stored_columns(key, "prompt, reply"))
 
     def finish_reason(self, key: str) -> str:
         """Why the model ended a stored reply, as its provider names it.
@@ -417,12 +398,14 @@ class Journal:
             KeyError: No such call.
         """
         with self._errors():
-            row = self._database.execute(
-                "SELECT finish_reason FROM calls WHERE key=?", (_key(key),)
-            ).fetchone()
-            if row is None:
-                raise KeyError(key)
-            return self._texts.read(row[0])
+            return self._texts.read(*self._stored_columns(key, "finish_reason"))
+
+    def _stored_columns(self, key: str, names: str) -> tuple[Any, ...]:
+        sql = f"SELECT {names} FROM calls WHERE key=?"  # noqa: S608
+        row: tuple[Any, ...] | None = self._database.execute(sql, (stored_key(key),)).fetchone()
+        if row is None:
+            raise KeyError(key)
+        return row
 
     def conversations(self) -> Iterator[list[Message]]:
         """The conversation of every stored call, in no order, streamed."""
@@ -463,7 +446,9 @@ class Journal:
 
         sql = f"SELECT {COLUMNS} FROM calls WHERE key=?"  # noqa: S608
         with self._errors():
-            found = [self._database.execute(sql, (_key(key),)).fetchone() for key in dict.fromkeys(keys)]
+            found = [
+                self._database.execute(sql, (stored_key(key),)).fetchone() for key in dict.fromkeys(keys)
+            ]
         copier = Copier(read, into._texts)
         with into._writing():
             rows = [copier.call(CallRow._make(row)) for row in found if row is not None]
@@ -485,18 +470,8 @@ class Journal:
                 self._texts.forget()
                 raise
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise JournalError(f"{self.path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise JournalDamaged(f"{self.path}: {error}{_look_at(self.path)}") from error
-        except sqlite3.Error as error:
-            raise JournalError(f"{self.path}: {error}") from error
-        except OSError as error:
-            raise JournalError(f"{error.filename or self.path}: {error.strerror or error}") from error
+    def _errors(self) -> AbstractContextManager[None]:
+        return errors_of(self.path, _look_at(self.path))
 
     def close(self) -> None:
         """Commit what was answered, and close the file; the write-ahead log is folded in."""
@@ -529,12 +504,19 @@ _retry_locked = Retrying(
 )
 
 
-def _key(text: str) -> bytes:
+@contextmanager
+def errors_of(path: Path, hint: str = "") -> Iterator[None]:
+    """Errors of SQLite and the system as those of a journal, with its file; `hint` is added to damage."""
     try:
-        return bytes.fromhex(text)
-    except ValueError:
-        # No call has such a key.
-        return b""
+        yield
+    except sqlite3.OperationalError as error:
+        raise JournalError(f"{path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise JournalDamaged(f"{path}: {error}{hint}") from error
+    except sqlite3.Error as error:
+        raise JournalError(f"{path}: {error}") from error
+    except OSError as error:
+        raise JournalError(f"{error.filename or path}: {error.strerror or error}") from error
 
 
 def text_hash(text: str) -> str:

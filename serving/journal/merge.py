@@ -9,12 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from serving.journal.files import open_to_read
-from serving.journal.journal import CallCount, JournalDamaged, JournalError
+from serving.journal.journal import CallCount, JournalDamaged, JournalError, errors_of
 from serving.journal.tables import (
     COLUMNS,
     INSERT_CALL,
@@ -109,16 +108,3 @@ class MergedJournal:
             count = CallCount(self._path)
             count.write(self.calls)
             count.close()
-
-
-@contextlib.contextmanager
-def errors_of(path: Path) -> Iterator[None]:
-    """Errors of SQLite and the system as those of a journal, with its file."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        raise JournalError(f"{path}: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise JournalDamaged(f"{path}: {error}") from error
-    except OSError as error:
-        raise JournalError(f"{error.filename or path}: {error.strerror or error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from serving.protocol.messages import Answer, reply_details
+from serving.protocol.request import AnyRequest
 
 SCHEMA_VERSION = 7
 
@@ -194,6 +196,17 @@ class Texts:
         """Look all numbers up again: some may be of a transaction that was rolled back."""
         self._known.clear()
 
+    def asked(self, request: AnyRequest) -> list[Asked]:
+        """What is known of the calls of a request, whose texts are stored."""
+        model, role = self.number(request.model), self.number(request.role)
+        prompt = self.prompt((message.role, message.text) for message in request.messages)
+        parameters = self.number(json.dumps(request.parameters, sort_keys=True))
+        keys = {sample: stored_key(request.key(sample)) for sample in request.samples}
+        return [
+            Asked(key, model, role, request.case_id, sample, prompt, parameters)
+            for sample, key in keys.items()
+        ]
+
     def row(self, asked: Asked, answer: Answer, rejected: int = 0) -> CallRow:
         """The row of an answered call, whose texts are stored."""
         details = reply_details(answer)
@@ -274,6 +287,14 @@ def create(database: sqlite3.Connection) -> None:
     for table in TABLES:
         database.execute(table)
     database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def stored_key(text: str) -> bytes:
+    """A key as it is stored; of a text that is none, one that no call has."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
 
 
 def text_digest(text: str) -> bytes:
