@@ -268,39 +268,31 @@ class Pool:
             reason = failure_at(lot.backend, error)
             if reason.error_class == "auth":
                 raise reason from error
-            await self._refuse_unsent(lot, reason)
+            number = self._journal.batches.intend(str(lot.backend.name), provider.endpoint, {}, lot.wanted)
+            self._refuse(lot, number, reason)
             return
         batches = self._journal.batches
         number = batches.intend(str(lot.backend.name), provider.endpoint, metadata, lot.wanted)
         self._keys.difference_update(key for one in lot.wanted for key in one.keys)
         self.submitted += 1
-        failure: CallError | None = None
         try:
             async for attempt in attempts(self._retries):
                 with attempt:
                     await self._submit_once(lot, number, metadata)
-        except CallError as error:
-            failure = error
-        if failure is not None and failure.error_class == "auth":
-            # The calls have not failed: a resume with another key submits them.
-            batches.void(number)
-            raise failure
-        if failure is not None and not isinstance(failure, _Unknown):
-            self._report(f"batches: {failure}; {plural(len(lot.rows), 'call')} of it failed")
-            calls = batches.fail_rest(number, failure)
-            batches.finish(number, "refused", {"failed": calls})
-            self._desk.settle_unsent(lot.backend, lot.wanted)
-        elif failure is not None:
-            raise failure
+        except CallError as failure:
+            if failure.error_class == "auth":
+                # The calls have not failed: a resume with another key submits them.
+                batches.void(number)
+                raise
+            if isinstance(failure, _Unknown):
+                raise
+            self._refuse(lot, number, failure)
 
-    async def _refuse_unsent(self, lot: _Lot, failure: CallError) -> None:
-        """Nothing was sent: the calls have failed."""
-        batches = self._journal.batches
-        provider_name = lot.backend.servers[0].endpoint
-        number = batches.intend(str(lot.backend.name), provider_name, {}, lot.wanted)
-        calls = batches.fail_rest(number, failure)
-        batches.finish(number, "refused", {"failed": calls})
+    def _refuse(self, lot: _Lot, number: int, failure: CallError) -> None:
+        """No batch was made: the calls have failed."""
         self._report(f"batches: {failure}; {plural(len(lot.rows), 'call')} of it failed")
+        calls = self._journal.batches.fail_rest(number, failure)
+        self._journal.batches.finish(number, "refused", {"failed": calls})
         self._desk.settle_unsent(lot.backend, lot.wanted)
 
     async def _submit_once(self, lot: _Lot, number: int, metadata: Mapping[str, str]) -> None:
