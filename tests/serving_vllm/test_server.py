@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -172,18 +171,18 @@ def test_the_log_holds_the_command_and_the_output(spec: ServeSpec, tmp_path: Pat
 def test_the_wait_polls_and_does_not_spin(spec: ServeSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[bool] = []
     naps: list[float] = []
-    is_ready, sleep = VllmServer.is_ready, time.sleep
+    is_ready, sleep = VllmServer.is_ready, asyncio.sleep
 
     def look(server: VllmServer) -> bool:
         looks.append(is_ready(server))
         return looks[-1]
 
-    def nap(seconds: float) -> None:
+    async def nap(seconds: float) -> None:
         naps.append(seconds)
-        sleep(seconds)
+        await sleep(seconds)
 
     monkeypatch.setattr(VllmServer, "is_ready", look)
-    monkeypatch.setattr(time, "sleep", nap)
+    monkeypatch.setattr(asyncio, "sleep", nap)
     with start_server(spec, say_nothing):
         assert looks[-1] and not any(looks[:-1])
         assert len(naps) >= len(looks) - 1 > 0 and min(naps) >= 0.1
