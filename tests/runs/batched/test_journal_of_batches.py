@@ -43,6 +43,15 @@ def executed(run: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
         return database.execute(sql, values).fetchall()
 
 
+def test_all_samples_of_a_request_reserve_its_prompt_once(runs: Runs) -> None:
+    runs.start(detach=True)
+    rows = executed(
+        runs.folder / "run", "SELECT COUNT(*), SUM(most_read > 0) FROM batch_rows GROUP BY request"
+    )
+    assert {read for _, read in rows} == {1}
+    assert {samples for samples, _ in rows} == {1, 3}
+
+
 def test_a_repair_keeps_what_is_away_and_what_failed(begun: Runs) -> None:
     run = begun.folder / "run"
     before = away_batches(run)
