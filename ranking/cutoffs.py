@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,27 +190,15 @@ _EMPTY = "empty"
 _CUTOFF: TypeAdapter[Cutoff] = TypeAdapter(Cutoff)
 
 
-class _Form(NamedTuple):
-    """What may follow the name of a rule: these fields in this order, then a word."""
-
-    fields: tuple[str, ...] = ()
-    takes_empty: bool = False
-    takes_minimum: bool = False
-
-
-_FORMS: Mapping[str, _Form] = {
-    "threshold": _Form(("tau",), takes_empty=True),
-    "gap": _Form(("max_k",)),
-    "adaptive": _Form(("tau0", "entropy_weight")),
-    "top_k": _Form(("k",)),
-    "share": _Form(("share",)),
-    "deviations": _Form(("above",)),
-    "autocut": _Form(("jumps",), takes_minimum=True),
-    "autocut_star": _Form(takes_minimum=True),
-    "elbow": _Form(takes_minimum=True),
-    "surprise": _Form(takes_minimum=True),
-    "surprise_clean": _Form(("alpha",), takes_minimum=True),
+_RULES: Mapping[str, type[Section]] = {
+    rule.model_fields["rule"].default: rule for rule in get_args(get_args(Cutoff)[0])
 }
+_WORDS = ("rule", "fallback", "minimum")
+"""Fields that are no numbers after the name of a rule, but a word at the end."""
+
+
+def _numbers(rule: str) -> list[str]:
+    return [field for field in _RULES[rule].model_fields if field not in _WORDS]
 
 
 def parse_cutoff(text: str) -> Cutoff:
@@ -225,16 +213,15 @@ def parse_cutoff(text: str) -> Cutoff:
         ValueError: There is no such rule, or a parameter is wrong.
     """
     name, _, rest = text.strip().partition("=")
-    form = _FORMS.get(name)
-    if form is None:
+    if name not in _RULES:
         raise ValueError(f"{text!r} is no cut-off; there are {EXAMPLES}")
     values = [value.strip() for value in rest.split(",")] if rest else []
-    word = _last_word(form, values)
-    if len(values) > len(form.fields):
-        takes = ", ".join(form.fields) or "no number"
-        raise ValueError(f"{values[len(form.fields)]!r}: the rule takes at most {takes}")
+    fields, word = _numbers(name), _last_word(name, values)
+    if len(values) > len(fields):
+        takes = ", ".join(fields) or "no number"
+        raise ValueError(f"{values[len(fields)]!r}: the rule takes at most {takes}")
     try:
-        return _CUTOFF.validate_python({"rule": name, **dict(zip(form.fields, values, strict=False)), **word})
+        return _CUTOFF.validate_python({"rule": name, **dict(zip(fields, values, strict=False)), **word})
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"][1:])
@@ -243,9 +230,8 @@ def parse_cutoff(text: str) -> Cutoff:
 
 def cutoff_text(cutoff: Cutoff) -> str:
     """The rule in the words that `parse_cutoff` reads."""
-    form = _FORMS[cutoff.rule]
     fields = cutoff.model_dump()
-    values = [f"{fields[field]:g}" for field in form.fields if fields[field] is not None]
+    values = [f"{fields[field]:g}" for field in _numbers(cutoff.rule) if fields[field] is not None]
     if isinstance(cutoff, Autocut) and cutoff.jumps == 1:
         values = []
     if isinstance(cutoff, FixedThreshold) and not cutoff.fallback:
@@ -255,13 +241,13 @@ def cutoff_text(cutoff: Cutoff) -> str:
     return f"{cutoff.rule}={','.join(values)}" if values else cutoff.rule
 
 
-def _last_word(form: _Form, values: list[str]) -> dict[str, Any]:
+def _last_word(rule: str, values: list[str]) -> dict[str, Any]:
     """Take the word off the values."""
     last = values[-1] if values else ""
-    if form.takes_empty and last == _EMPTY:
+    if "fallback" in _RULES[rule].model_fields and last == _EMPTY:
         values.pop()
         return {"fallback": False}
-    if form.takes_minimum and last.startswith(_MINIMUM):
+    if "minimum" in _RULES[rule].model_fields and last.startswith(_MINIMUM):
         values.pop()
         return {"minimum": last.removeprefix(_MINIMUM)}
     return {}

@@ -1,25 +1,23 @@
-"""Truncations: where a ranked list is cut, by its gaps (autocut, elbow) or by its tail (surprise)."""
+"""Truncations: where a ranked list is cut, by its gaps (autocut, elbow) or by its tail (surprise).
+
+Each takes scores from the highest to the lowest, finite, shape (sentences,).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ranking.prefixes import Floats, checked_scores
+from ranking.prefixes import Floats
 from ranking.truncation.tails import Tail, fit_tail, released_theta
 
 MAX_WINDOWS = 128
 """Fits of one list; of longer ones, windows are tried at equal distances."""
 
 _ROUNDING = 1e-12
-
-RankedScores = Sequence[float] | NDArray[np.floating[Any]]
-"""Scores from the highest to the lowest, shape (sentences,). Equal ones keep their document order."""
 
 
 def at_least_one(kept: int, size: int) -> int:
@@ -48,16 +46,12 @@ def windows(largest: int, least: int) -> list[int]:
     return [largest - place * (count - 1) // (MAX_WINDOWS - 1) for place in range(MAX_WINDOWS)]
 
 
-def autocut(ranked: RankedScores, jumps: int = 1) -> int:
+def autocut(values: Floats, jumps: int = 1) -> int:
     """How many scores stand before the `jumps`-th jump; all where there are fewer.
 
     Scores and places are both scaled to 0 to 1. A jump is a place where the scores run further ahead of a
     straight line than at both of its neighbours; the last place, than at the two before it.
-
-    Raises:
-        ValueError: A score is not finite.
     """
-    values = checked_scores(ranked)
     size = values.size
     range_ = float(values[-1]) - float(values[0]) if size else 0.0
     if range_ == 0 or size <= 2:
@@ -74,15 +68,11 @@ def autocut(ranked: RankedScores, jumps: int = 1) -> int:
     return size
 
 
-def autocut_star(ranked: RankedScores) -> int:
+def autocut_star(values: Floats) -> int:
     """Everything before the first gap that is more than a standard deviation wider than the mean gap.
 
     Without such a gap, the best score alone.
-
-    Raises:
-        ValueError: A score is not finite.
     """
-    values = checked_scores(ranked)
     size = values.size
     if size < 2:
         return size
@@ -94,16 +84,12 @@ def autocut_star(ranked: RankedScores) -> int:
     return 1 + int((apart < -deviation - rounding(values)).argmax())
 
 
-def elbow(ranked: RankedScores) -> int:
+def elbow(values: Floats) -> int:
     """Everything before the point furthest from the line through the first and the last score.
 
     The point itself is not kept, and of equally far ones the first cuts. Distances count on both sides of the
     line, so a bulge can cut as well.
-
-    Raises:
-        ValueError: A score is not finite.
     """
-    values = checked_scores(ranked)
     size = values.size
     if size <= 2:
         return min(size, 1)
@@ -114,18 +100,12 @@ def elbow(ranked: RankedScores) -> int:
     return at_least_one(furthest, size)
 
 
-Fit = Callable[[Floats], float]
-"""Excesses, ascending from 0, to theta < 0, in F(e) = 1 - (1 - theta e)^(-1/xi)."""
-
-
 class Fitted(NamedTuple):
     """What `released_fit` finds, all of scores over the highest one.
 
     Attributes:
         window: J, the size of the first window from the lowest score up that fits worse than all; None
             where every one fits as well.
-        theta: Of the distribution.
-        xi: Its shape.
         reference: W2, the misfit of all scores.
         misfit: W2 of the window.
         threshold: tau, the lowest score over the highest.
@@ -141,17 +121,13 @@ class Fitted(NamedTuple):
     below: int
 
 
-def surprise(ranked: RankedScores) -> int:
+def surprise(values: Floats) -> int:
     """Window minus the scores in it that are not surprising; 1 where every window fits.
 
     The threshold of surprise is the lowest score over the highest one, as released: it is no probability.
     Scores whose highest is not above 0 have no such ratio; all of them are kept. Of more than 130 scores not
     every window is tried, so that 20,000 take seconds.
-
-    Raises:
-        ValueError: A score is not finite.
     """
-    values = checked_scores(ranked)
     size = values.size
     if size < 2:
         return size
@@ -162,20 +138,19 @@ def surprise(ranked: RankedScores) -> int:
     return at_least_one(kept, size)
 
 
-def released_fit(ranked: Floats, fit: Fit = released_theta) -> Fitted:
+def released_fit(ranked: Floats) -> Fitted:
     """Fit every window down to the first that fits worse than all scores.
 
     Args:
         ranked: Descending scores, the highest above 0, shape (sentences,), two or more.
-        fit: Finds theta.
     """
     scaled = ranked[::-1] / ranked[0]
     excesses = scaled - scaled[0]
     threshold = float(scaled[0])
-    theta, xi, reference = _window(excesses, fit)
+    theta, xi, reference = _window(excesses)
     misfit = reference
     for size in windows(ranked.size - 1, 2):
-        theta, xi, misfit = _window(excesses[:size], fit)
+        theta, xi, misfit = _window(excesses[:size])
         if misfit > reference:
             below = int(np.searchsorted(surprises(excesses, theta, xi), threshold))
             return Fitted(size, theta, xi, reference, misfit, threshold, below)
@@ -187,13 +162,13 @@ def surprises(excesses: Floats, theta: float, xi: float) -> Floats:
     return np.asarray(np.log1p(-theta * excesses) / xi)
 
 
-def _window(excesses: Floats, fit: Fit) -> tuple[float, float, float]:
+def _window(excesses: Floats) -> tuple[float, float, float]:
     """Theta, xi, and the misfit W2 of Cramér and von Mises (Choulakian and Stephens 2001)."""
     size = excesses.size
     if excesses[-1] == 0:
         # Nothing to fit, and nothing that fits worse than anything else.
         return 0.0, 1.0, 0.0
-    theta = fit(excesses)
+    theta = released_theta(excesses)
     logs = np.log1p(-theta * excesses)
     xi = float(logs.mean())
     expected = (2 * np.arange(1, size + 1) - 1) / (2 * size)
@@ -207,17 +182,13 @@ MIN_SCORES = 8
 _BELOW_THE_LOWEST = 1e-9
 
 
-def surprise_clean(ranked: RankedScores, alpha: float = 0.05) -> int:
+def surprise_clean(values: Floats, alpha: float = 0.05) -> int:
     """How many scores are so high that the tail of the scores reaches them with a probability of `alpha`.
 
     The greater alpha is, between 0 and 1, the more are kept.
 
     Equal scores have no tail, and all of them are kept.
-
-    Raises:
-        ValueError: A score is not finite.
     """
-    values = checked_scores(ranked)
     size = values.size
     if size < MIN_SCORES or values[0] == values[-1]:
         return size

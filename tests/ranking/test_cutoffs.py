@@ -54,10 +54,6 @@ def test_probabilities_are_sigmoids() -> None:
     assert probabilities(np.asarray(SCORES)).tolist() == pytest.approx(expected, abs=1e-6)
 
 
-def test_threshold_takes_all_that_reach_it() -> None:
-    assert select(FixedThreshold(tau=0.4), SCORES) == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.25, 2), (0.24, 1), (0.35, 2), (0.5, 3), (1, 6)])
 def test_a_share_is_rounded_and_never_empty(share: float, count: int) -> None:
     assert select(Share(share=share), SCORES) == list(range(count))
@@ -122,18 +118,6 @@ def test_adaptive_threshold_is_that_of_the_vector() -> None:
     assert select(AdaptiveSoftK(tau0=0.5, entropy_weight=above + 1e-4), SCORES) == [0, 1, 2]
 
 
-def test_selection_is_in_document_order() -> None:
-    assert select(TopK(k=2), [0.1, 0.5, 0.9]) == [1, 2]
-
-
-def test_earlier_of_equal_scores_ranks_first() -> None:
-    assert select(TopK(k=2), [1, 2, 1, 1]) == [0, 1]
-
-
-def test_scores_of_a_model_are_taken_as_they_are() -> None:
-    assert select(TopK(k=1), np.asarray([1, 3, 2], dtype=np.float32)) == [1]
-
-
 @pytest.mark.parametrize("rule", [Autocut, AutocutStar, Elbow, Surprise])
 def test_a_truncation_takes_its_minimum(rule: type[Autocut | AutocutStar | Elbow | Surprise]) -> None:
     scores = [0.9, 0.2, 0.1, 0.05, 0.01]
@@ -166,34 +150,9 @@ def test_selection_is_a_prefix_of_the_ranking_and_never_empty(rule: Cutoff, scor
     assert chosen == sorted(ranking[: len(chosen)])
 
 
-@given(scores_lists, st.floats(0, 1), st.floats(0, 1), st.floats(-2, 2))
-def test_adaptive_selection_grows_with_its_share(
-    scores: list[float], one: float, other: float, weight: float
-) -> None:
-    small, large = (
-        select(AdaptiveSoftK(tau0=tau0, entropy_weight=weight), scores) for tau0 in sorted((one, other))
-    )
-    assert set(small) <= set(large)
-
-
-@given(rules, st.data())
-def test_selection_follows_its_sentences_when_they_change_places(rule: Cutoff, data: st.DataObject) -> None:
-    scores = data.draw(
-        st.lists(st.integers(-50, 50), unique=True).map(lambda all_: [one / 8 for one in all_])
-    )
-    order = data.draw(st.permutations(range(len(scores))))
-    moved = select(rule, [scores[position] for position in order])
-    assert sorted(order[position] for position in moved) == select(rule, scores)
-
-
 @given(st.one_of(st.builds(ScoreGap), st.builds(AdaptiveSoftK)), scores_lists, st.integers(-8, 8))
 def test_gap_and_adaptive_do_not_see_a_shift(rule: Cutoff, scores: list[float], shift: int) -> None:
     assert select(rule, [score + shift for score in scores]) == select(rule, scores)
-
-
-@given(rules)
-def test_rules_survive_json(rule: Cutoff) -> None:
-    assert CUTOFF.validate_json(CUTOFF.dump_json(rule)) == rule
 
 
 @pytest.mark.parametrize("fields", [{"rule": "best"}, {"rule": "top_k", "k": 0}, {"rule": "gap", "k": 2}])

@@ -9,7 +9,7 @@ from scipy.stats import genpareto
 
 from ranking.prefixes import Floats
 from ranking.truncation.rules import MAX_WINDOWS, released_fit, surprises, tail_of, windows
-from ranking.truncation.tails import fit_tail, minimize, released_theta
+from ranking.truncation.tails import fit_tail, minimize
 from tests.ranking.truncation.lists import K30, LISTS
 
 
@@ -36,10 +36,12 @@ def test_the_released_fit_stops_where_the_librarys_optimiser_does() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_windows_are_cut_as_with_the_library(seed: int) -> None:
+def test_windows_are_cut_as_with_the_library(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(seed)
     scores = np.sort(generator.gumbel(0.4, 0.08, size=5 + 8 * seed).clip(0.01))[::-1]
-    ours, theirs = released_fit(scores, released_theta), released_fit(scores, _by_the_library)
+    ours = released_fit(scores)
+    monkeypatch.setattr("ranking.truncation.rules.released_theta", _by_the_library)
+    theirs = released_fit(scores)
     assert (ours.window, ours.below) == (theirs.window, theirs.below)
 
 

@@ -22,12 +22,6 @@ of_any_scale = st.one_of(
 rules = st.one_of(of_any_scale, st.builds(Surprise, minimum=floors))
 
 
-@given(rules, scores_lists)
-def test_between_the_minimum_and_all_are_kept(rule: Cutoff, scores: list[float]) -> None:
-    assert isinstance(rule, Autocut | AutocutStar | Elbow | Surprise | SurpriseClean)
-    assert min(rule.minimum, len(scores)) <= len(select(rule, scores)) <= len(scores)
-
-
 @given(rules, scores_lists, st.randoms(use_true_random=False))
 def test_the_order_of_the_note_changes_nothing(
     rule: Cutoff, scores: list[float], shuffler: random.Random
@@ -56,15 +50,3 @@ def test_of_two_points_equally_far_from_the_line_the_first_cuts_after_any_map() 
 @given(scores_lists, factors)
 def test_scale_does_not_move_the_cut_of_the_released_surprise(scores: list[float], factor: float) -> None:
     assert select(Surprise(), [factor * score for score in scores]) == select(Surprise(), scores)
-
-
-@given(scores_lists, st.floats(0.01, 0.5), st.floats(0.01, 0.5))
-def test_clean_surprise_grows_with_its_probability(scores: list[float], one: float, other: float) -> None:
-    small, large = (set(select(SurpriseClean(alpha=alpha), scores)) for alpha in sorted((one, other)))
-    assert small <= large
-
-
-@given(rules, scores_lists)
-def test_a_higher_floor_takes_nothing_away(rule: Cutoff, scores: list[float]) -> None:
-    higher = rule.model_copy(update={"minimum": 6})
-    assert set(select(rule, scores)) <= set(select(higher, scores))
