@@ -138,15 +138,18 @@ def _examples(
     keys: list[Path] | None,
     split: Literal["held-out", "all"],
 ) -> list[Example]:
-    from ranking.examples import held_out_examples, held_out_record
+    from ranking.examples import held_out_examples
+    from ranking.rankers.checkpoint import read_split
     from ranking.readers.archehr import ArchehrOptions
     from ranking.readers.load import load_examples
 
     if keys and reader not in (None, "archehr"):
         raise typer.BadParameter(f"the reader {reader!r} takes no key", param_hint="--key")
-    record = held_out_record(ranker) if split == "held-out" else None
+    record = read_split(Path(ranker).expanduser()) if split == "held-out" else None
     examples = load_examples(data, ArchehrOptions(keys=tuple(keys)) if keys else reader)
-    return held_out_examples(examples, record) if record else examples
+    if record is None:
+        return examples
+    return held_out_examples(examples, record.share, record.seed, record.groups_sha256)
 
 
 def _shown(rows: Iterable[RankedRow], progress: Progress) -> Iterator[RankedRow]:

@@ -35,10 +35,6 @@ class DataRecord(Section):
     Attributes:
         sources: Names of the files or folders.
         sha256: Of all examples, training and held out.
-        examples: Trained on.
-        documents: Of these.
-        evidence: Positive labels of these.
-        sentences: Labels of these.
         no_loss: Examples left out because the objective learns nothing from them.
         unlabelled: Examples left out because they have no labels.
         cut_sentences: Sentences over the limit of tokens, of which the end was not read.
@@ -63,11 +59,7 @@ class SplitRecord(Section):
     """What the cut-off was tuned on.
 
     Attributes:
-        name: Of the split.
-        share: Of the groups.
-        seed: Of the choice.
         groups_sha256: Of the sorted names of the held-out groups.
-        groups: How many.
         examples: Of these groups, with gold labels.
     """
 
@@ -90,20 +82,9 @@ class RankerManifest(Section):
     """`ranker.json`, whose presence says that the folder is complete.
 
     Attributes:
-        kind: Of ranker.
-        format: Of this file.
-        name: Of the recipe.
-        recipe: All values that were used.
         cutoff: What turns scores into a selection.
         held_out: Figures and cut-offs of the best epoch. The epoch and the cut-offs were chosen on these very
             examples; only the F1 of a rule leaves out the case that it selects in.
-        split: The held-out examples.
-        data: The training examples.
-        pretraining: What came before.
-        precision: Of the training.
-        weights_sha256: Of `weights.safetensors`.
-        versions: Of the libraries.
-        history: What happened, in order.
     """
 
     kind: Literal["neural"] = "neural"
@@ -180,6 +161,21 @@ def read_manifest(folder: Path) -> RankerManifest:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise RankerError(f"{path}: {place}: {first['msg']}") from None
+
+
+def read_split(folder: Path) -> SplitRecord:
+    """What was held out when a ranker was trained.
+
+    Raises:
+        RankerError: No such record is in the folder.
+    """
+    try:
+        return SplitRecord.model_validate(json.loads((folder / MANIFEST).read_bytes())["split"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise RankerError(
+            f"ranker {str(folder)!r}: no held-out examples are recorded of it (no split in its {MANIFEST});"
+            " take --split all"
+        ) from None
 
 
 def open_checkpoint(folder: Path) -> tuple[RankerManifest, EvidenceModel[Any], Encoder]:

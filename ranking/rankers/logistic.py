@@ -19,7 +19,6 @@ from ranking.encoding.vectors import TextVectors, Vectors, shared_vectors
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.rankers.bm25 import bm25_scores
-from ranking.rankers.features import FEATURES, Features, sentence_features
 from ranking.rankers.ranker import Ranked, Scores
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 from storage.files import json_bytes, write_atomically
@@ -35,11 +34,62 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 _RULES: tuple[RuleKind, ...] = ("top_k", "threshold")
 
 
+Features = NDArray[np.float64]
+"""Shape (sentences, features)."""
+
+FEATURES = (
+    "cosine",
+    "cosine_below_best",
+    "log_cosine_rank",
+    "bm25",
+    "bm25_of_best",
+    "position",
+    "position_squared",
+    "log_from_end",
+    "is_first",
+    "is_last",
+    "log_words",
+    "log_words_above_mean",
+)
+"""Columns, in order. Position runs from 0 to 1."""
+
+
+def sentence_features(
+    cosines: NDArray[np.float32], bm25: NDArray[np.float32], sentences: Sequence[str]
+) -> Features:
+    """Features of every sentence of one document for one query; cosines and BM25 of shape (sentences,)."""
+    count = len(sentences)
+    if count == 0:
+        return np.zeros((0, len(FEATURES)))
+    cosine = cosines.astype(np.float64)
+    words = np.array([np.log1p(len(sentence.split())) for sentence in sentences])
+    place = np.arange(count)
+    position = place / max(1, count - 1)
+    # Ties go to the earlier sentence, as in every ranking here.
+    rank = np.empty(count)
+    rank[np.argsort(-cosine, kind="stable")] = place
+    best = float(bm25.max())
+    columns = (
+        cosine,
+        cosine - cosine.max(),
+        np.log1p(rank),
+        bm25.astype(np.float64),
+        bm25.astype(np.float64) / best if best > 0 else np.zeros(count),
+        position,
+        position**2,
+        np.log1p(count - 1 - place),
+        place == 0,
+        place == count - 1,
+        words,
+        words - words.mean(),
+    )
+    return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
+
+
 class Provenance(Section):
     """What a ranker learned from.
 
     Attributes:
-        data: Name of the data set.
         licence: Of its labels and texts, with the attribution that it asks for.
     """
 

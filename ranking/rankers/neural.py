@@ -35,7 +35,6 @@ class NeuralRanker:
     """Scores sentences with a checkpoint. Safe to use from several threads; they take turns.
 
     Attributes:
-        manifest: What the checkpoint says about itself.
         sources: Encoded documents; None where the model knows nothing of a document before a query.
     """
 

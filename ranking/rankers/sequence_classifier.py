@@ -48,9 +48,6 @@ class PairClassifier:
     """A sequence classifier of transformers that reads two texts. Safe to use from several threads.
 
     Loaded at the first use; one batch runs at a time.
-
-    Attributes:
-        hash: Of the folder.
     """
 
     def __init__(self, folder: Path, most_tokens: int, *, gpu: bool = True) -> None:

@@ -24,8 +24,6 @@ class Document:
     """One document with all its queries.
 
     Attributes:
-        sentences: Token ids of each sentence.
-        queries: Token ids of each query.
         examples: What each query came from.
         places: Of each sentence, its place in the examples' labels; not all where a document was shortened.
     """

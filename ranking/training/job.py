@@ -38,11 +38,9 @@ class TrainingJob(Section):
     """A training.
 
     Attributes:
-        name: Of the recipe.
         recipe: All values, with what the command line changed.
         data: Paths that the examples come from.
         reader: Of these paths; None lets each path tell.
-        limit: Only so many examples.
         data_sha256: Of what was read from the paths when the training began.
     """
 

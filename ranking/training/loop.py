@@ -78,9 +78,7 @@ class PhasePlan:
     """A part of a training.
 
     Attributes:
-        name: `pretrain` or `train`.
         documents: Each gives one step an epoch.
-        epochs: At most.
         objective: What is minimised, with the weight of evidence that the training examples give.
         validate: Called after each epoch with the model and the epoch, from 1. None validates nothing.
     """

@@ -13,13 +13,10 @@ class TrainingProgress:
     """After a step.
 
     Attributes:
-        phase: Pre-training comes before training.
         epoch: From 1.
         epochs: Of this phase at most; early stopping may end it before.
         step: Documents learned from in this phase.
         steps: Of this phase at most.
-        pairs: Query-sentence pairs learned from in this process.
-        seconds: Spent on them, validation not counted.
         loss: Mean over the last steps.
     """
 

@@ -38,11 +38,9 @@ class Validation(Section):
     """Figures on the held-out examples.
 
     Attributes:
-        epoch: From 1.
         average_precision: Mean over the examples that have evidence.
         micro_f1: Of the chosen rule; each case is selected by the cut-off that the others tuned.
         cutoff: The chosen rule, tuned on all cases.
-        tuned: Every rule by its name.
     """
 
     epoch: int

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from ranking.errors import RankerError
-from ranking.examples import Example, data_sha256, held_out_examples, held_out_record, named_splits, split
+from ranking.examples import Example, data_sha256, held_out_examples, split
+from ranking.rankers.checkpoint import read_split
 
 
 def example(number: int, group: str, **changes: object) -> Example:
@@ -86,20 +87,6 @@ def test_unlabelled_examples_are_refused() -> None:
         split([example(1, "a", labels=None)], 0.2, 1)
 
 
-def test_parts_have_names_and_shares() -> None:
-    parts = named_splits(EXAMPLES, {"train": 0.6, "tune": 0.2, "test": 0.2}, seed=2)
-    assert {name: len(groups(part)) for name, part in parts.items()} == {"train": 12, "tune": 4, "test": 4}
-    assert sum(map(len, parts.values())) == 40
-
-
-@pytest.mark.parametrize(
-    "shares", [{}, {"train": 1.0}, {"train": 0.5, "test": 0.6}, {"train": 1.2, "test": -0.2}]
-)
-def test_shares_that_do_not_sum_to_one_are_refused(shares: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="sum to 1"):
-        named_splits(EXAMPLES, shares, 1)
-
-
 def test_the_digest_is_of_the_data_and_not_of_its_order() -> None:
     assert data_sha256(EXAMPLES) == data_sha256(EXAMPLES[::-1])
 
@@ -118,34 +105,29 @@ LABELLED = [
 ]
 
 
-def checkpoint(folder: Path) -> Path:
-    groups = sorted(example.group for example in split(LABELLED, 0.2, 7).held_out)
-    digest = hashlib.sha256(json.dumps(groups).encode()).hexdigest()
-    record = {"name": "held_out", "share": 0.2, "seed": 7, "groups_sha256": digest, "groups": 2}
-    (folder / "ranker.json").write_text(json.dumps({"kind": "neural", "split": record}))
-    return folder
+DIGEST = hashlib.sha256(
+    json.dumps(sorted(example.group for example in split(LABELLED, 0.2, 7).held_out)).encode()
+).hexdigest()
 
 
-def test_they_are_those_of_the_training(tmp_path: Path) -> None:
-    record = held_out_record(str(checkpoint(tmp_path)))
-    found = held_out_examples(LABELLED[::-1], record)
+def test_held_out_examples_are_those_of_the_training() -> None:
+    found = held_out_examples(LABELLED[::-1], 0.2, 7, DIGEST)
     assert {one.id for one in found} == {one.id for one in split(LABELLED, 0.2, 7).held_out}
 
 
-def test_other_data_are_refused(tmp_path: Path) -> None:
-    record = held_out_record(str(checkpoint(tmp_path)))
-    kept = [one for one in LABELLED if one not in split(LABELLED, 0.2, 7).held_out]
-    with pytest.raises(RankerError, match="not the data that the ranker was trained on"):
-        held_out_examples(kept, record)
-
-
-def test_unlabelled_data_are_refused(tmp_path: Path) -> None:
-    record = held_out_record(str(checkpoint(tmp_path)))
-    with pytest.raises(RankerError, match="no held-out examples in these data"):
-        held_out_examples([Example("e", "q", ("a",), None, "d", "g")], record)
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (split(LABELLED, 0.2, 7).train, "not the data that the ranker was trained on"),
+        ([Example("e", "q", ("a",), None, "d", "g")], "no held-out examples in these data"),
+    ],
+)
+def test_other_data_are_refused(data: list[Example], fault: str) -> None:
+    with pytest.raises(RankerError, match=fault):
+        held_out_examples(data, 0.2, 7, DIGEST)
 
 
 @pytest.mark.parametrize("ranker", ["bm25", "logistic"])
 def test_a_ranker_without_a_record_is_refused(ranker: str) -> None:
     with pytest.raises(RankerError, match="take --split all"):
-        held_out_record(ranker)
+        read_split(Path(ranker))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking.rankers.features import FEATURES, sentence_features
+from ranking.rankers.logistic import FEATURES, sentence_features
 
 SENTENCES = ("One two three.", "One.", "")
 

@@ -137,10 +137,6 @@ def test_many_queries_score_as_one_by_one(trained: Path) -> None:
         np.testing.assert_allclose(ranked.scores, ranker.rank(query, SENTENCES).scores, atol=1e-5)
 
 
-def test_no_sentences_give_no_scores(trained: Path) -> None:
-    assert NeuralRanker.open(trained).rank("lung", []).scores.shape == (0,)
-
-
 def test_cut_sentences_and_queries_are_named(trained: Path) -> None:
     ranked = NeuralRanker.open(trained).rank("lung " * 9, ["scan", "night " * 9])
     assert ranked.cut_sentences == (1,)

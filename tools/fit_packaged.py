@@ -1,4 +1,4 @@
-"""How the packaged regressions were fitted: `python -m ranking.fit_packaged SCIFACT OUT`.
+"""How the packaged regressions were fitted: `python -m tools.fit_packaged SCIFACT OUT`.
 
 OUT gets a folder for each; its `ranker.json` is what `ranking/packaged/NAME.json` holds.
 """
