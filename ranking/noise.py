@@ -52,7 +52,8 @@ def add_noise(examples: Sequence[Example], settings: NoiseSettings, seed: int) -
 
 
 def _noisy(example: Example, following: Example | None, settings: NoiseSettings, seed: int) -> Example:
-    generator = _generator(seed, example.document_id, example.query)
+    key = json.dumps([seed, example.document_id, example.query]).encode()
+    generator = np.random.default_rng(int.from_bytes(hashlib.sha256(key).digest()))
     if generator.random() >= settings.share:
         return example
     if generator.random() < settings.lengthen and following is not None:
@@ -60,11 +61,6 @@ def _noisy(example: Example, following: Example | None, settings: NoiseSettings,
     tokens = example.query.split()
     changed = _reordered(_dropped(tokens, settings.drop, generator), settings.reorder, generator)
     return example if changed == tokens else replace(example, query=" ".join(changed))
-
-
-def _generator(seed: int, document_id: str, query: str) -> np.random.Generator:
-    digest = hashlib.sha256(json.dumps([seed, document_id, query]).encode()).digest()
-    return np.random.default_rng(int.from_bytes(digest))
 
 
 def _joined(example: Example, following: Example) -> Example:

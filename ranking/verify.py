@@ -34,7 +34,6 @@ class Evidence:
 
     Attributes:
         sentence: Its position, from 0.
-        score: As the ranker gave it.
         probability: The logistic function of the score; None where the ranker's scores are no logits.
     """
 
@@ -65,7 +64,6 @@ class Verification:
     """A generated text against its source.
 
     Attributes:
-        sentences: Of the source.
         threshold: Probability from which on a sentence supports a line; None where there are only scores.
         cut_sentences: Positions of sentences of which only the beginning was read.
     """

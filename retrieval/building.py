@@ -101,7 +101,6 @@ class Built(NamedTuple, Generic[ManifestT]):
 
     Attributes:
         found: Documents that an earlier build had left.
-        unchanged: Whether there was nothing to do.
     """
 
     manifest: ManifestT

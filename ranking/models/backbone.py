@@ -34,14 +34,7 @@ class States(NamedTuple):
 
 
 class Backbone(nn.Module):
-    """A transformers encoder that is given lists of token ids.
-
-    Attributes:
-        layout: Special tokens of its tokenizer.
-        hidden_size: Width of a token's state.
-        heads: Attention heads of a layer.
-        max_positions: Tokens of the longest row that it takes.
-    """
+    """A transformers encoder that is given lists of token ids."""
 
     def __init__(self, encoder: Encoder, token_budget: int = TOKEN_BUDGET) -> None:
         super().__init__()

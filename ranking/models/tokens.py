@@ -30,9 +30,7 @@ class Layout:
     Attributes:
         single: Tokens before and after one text.
         pair: Tokens before, between and after two texts.
-        single_type: Segment of one text.
         pair_types: Segments of two texts; the tokens before and between belong to the first.
-        pad: Fills shorter rows of a batch.
     """
 
     single: tuple[TokenIds, TokenIds]

@@ -103,7 +103,6 @@ class EvidenceInferenceOptions(Section):
             all their sections so: `max_sentences` bounds those too.
         max_sentences: Longest document; None for whole articles. A longer one is cut to neighbouring
             sentences around one evidence sentence, which stands anywhere in them.
-        seed: Of that choice.
     """
 
     reader: Literal["evidence_inference"] = "evidence_inference"

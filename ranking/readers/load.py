@@ -148,7 +148,9 @@ def load_examples(paths: Sequence[Path], reader: ReaderOptions | ReaderName | No
 
 
 def _read(paths: Sequence[Path], options: ReaderOptions | None) -> Iterator[tuple[Path, Example]]:
-    _check_there(paths)
+    missing = next((path for path in paths if not path.exists()), None)
+    if missing is not None:
+        raise InputError(missing, "no such file or folder")
     if isinstance(options, ArchehrOptions):
         # Together, since one key may be of cases in several files.
         yield from ((paths[0], example) for example in read_archehr(paths, options))
@@ -156,12 +158,6 @@ def _read(paths: Sequence[Path], options: ReaderOptions | None) -> Iterator[tupl
     for path in paths:
         for file, known in [(path, options)] if options else _recognised(path):
             yield from ((file, example) for example in _read_as(file, known))
-
-
-def _check_there(paths: Sequence[Path]) -> None:
-    missing = next((path for path in paths if not path.exists()), None)
-    if missing is not None:
-        raise InputError(missing, "no such file or folder")
 
 
 def _read_as(path: Path, options: ReaderOptions) -> Iterator[Example]:

@@ -37,10 +37,8 @@ class BuildOptions:
     """How a corpus is built.
 
     Attributes:
-        min_df: Words of fewer documents than this are left out.
         part_size: Documents of a part: memory grows with it, and a kill loses as many at most.
         citations: Table of citation counts; they take the place of those in the documents.
-        reader: None where the names of the files decide.
     """
 
     min_df: int = 1
@@ -92,7 +90,9 @@ class _Build:
         self._folder, self._files, self._options, self._report = folder, files, options, report
         self._sizes = [path.stat().st_size for path in files]
         self._manifest = Manifest.read(folder) or Manifest(settings=settings)
-        self._parts = _finished_parts(folder)
+        self._parts: list[Part] = []
+        while part_folder(folder, len(self._parts)).is_dir():
+            self._parts.append(Part(part_folder(folder, len(self._parts))))
         self._settings = settings
         self._tally = Tally()
 
@@ -113,9 +113,9 @@ class _Build:
             (self._folder / Manifest.FILE).unlink()
             faults = [*self._tally.damaged, *self._tally.faults]
             reason = f"; skipped {faults[0]}" if faults else ""
-            raise InputError(
-                _names(self._files), f"no document in {plural(len(self._files), 'file')}{reason}"
-            )
+            others = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
+            names = f"{self._files[0]}{others}"
+            raise InputError(names, f"no document in {plural(len(self._files), 'file')}{reason}")
         self._finish()
         return Built(manifest, found, unchanged=False)
 
@@ -230,13 +230,6 @@ def _cited(item: Document | Skipped, citations: CitationTable | None) -> Documen
     return replace(item, citations=citations.count(item.id))
 
 
-def _finished_parts(folder: Path) -> list[Part]:
-    parts: list[Part] = []
-    while part_folder(folder, len(parts)).is_dir():
-        parts.append(Part(part_folder(folder, len(parts))))
-    return parts
-
-
 def _source(path: Path) -> Source:
     stat = path.stat()
     return Source(path=str(path), bytes=stat.st_size, modified_ns=stat.st_mtime_ns, sha256=file_sha256(path))
@@ -247,7 +240,3 @@ def _same(source: Source, path: Path) -> bool:
     if stat.st_size != source.bytes:
         return False
     return stat.st_mtime_ns == source.modified_ns or file_sha256(path) == source.sha256
-
-
-def _names(files: Sequence[Path]) -> str:
-    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"

@@ -32,7 +32,6 @@ class Settings(Fields):
     Attributes:
         reader: None where the names of the files decide.
         citations: SHA-256 of the table of citation counts.
-        min_df: Words of fewer documents than this are left out.
     """
 
     format: Literal[1] = 1

@@ -105,7 +105,6 @@ class Statistics:
         mean_length: Terms of a document on average; terms that are left out do not count.
         terms: Hashes of the terms, ascending; shape (terms,).
         frequencies: Documents that hold each; shape (terms,).
-        min_df: Terms of fewer documents than this are left out.
     """
 
     documents: int

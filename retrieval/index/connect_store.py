@@ -59,7 +59,6 @@ class StorePlace(NamedTuple):
         folder: Of the store alone, inside of the index's; it may not be there yet.
         url: Of a server; None for the folder.
         collection: Name of the index's collection on a server.
-        dimensions: Of a vector.
     """
 
     folder: Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,6 @@ class Recall(NamedTuple):
     """What was measured.
 
     Attributes:
-        queries: How many.
         recall: Share of the exactly nearest that were found, by depth; the mean over the queries.
         query_ms: Median time of a query for the largest depth, encoding aside.
         query_p95_ms: Nineteen of twenty queries took at most so long.
@@ -39,7 +38,8 @@ class Recall(NamedTuple):
 def measure(store: VectorStore, queries: Vectors) -> Recall:
     """Search for each query alone, and compare with the exact ranking; queries (queries, dimensions)."""
     deepest = min(max(DEPTHS), store.count)
-    wanted = exact(_blocks(store), queries, deepest)
+    blocks = ((first, store.vectors(first, _ROWS)) for first in range(0, store.count, _ROWS))
+    wanted = exact(blocks, queries, deepest)
     found, times, processor = [], [], []
     for query in queries:
         begin, used = time.perf_counter(), time.process_time()
@@ -79,11 +79,6 @@ def questions(corpus: Corpus, count: int) -> list[str]:
     documents = (corpus.read(number) for number in range(0, len(corpus), step))
     texts = [document.title or document.text.split(". ")[0] for document in documents]
     return texts[:count]
-
-
-def _blocks(store: VectorStore) -> Iterator[tuple[int, Vectors]]:
-    for first in range(0, store.count, _ROWS):
-        yield first, store.vectors(first, _ROWS)
 
 
 def bytes_in(folder: Path) -> int:

@@ -17,11 +17,8 @@ class IndexedCorpus(Fields):
     """The corpus whose documents are in the index.
 
     Attributes:
-        folder: Where it was.
         identity: Of the corpus as it was when the index was finished.
-        documents: In it.
         sources: SHA-256 of the files that it was built from; a corpus that grew has more behind them.
-        reader: How those files were read.
     """
 
     folder: str
@@ -51,7 +48,6 @@ class Effort(Fields):
     """What all sessions of the build took together; a session that was killed counts to its last chunk.
 
     Attributes:
-        documents: That were stored.
         copied: Whether vectors of another index are among them, which were not encoded here.
         seconds: From the first chunk to the last, loading aside.
         encoding_seconds: Of those, while texts were encoded.
@@ -71,9 +67,7 @@ class Manifest(BuildManifest):
     """The content of `index.json`.
 
     Attributes:
-        store: Its name, as `connect_store` has it.
         collection: Name of the collection on a server.
-        embedding: Name of the embedder, as it was given.
         embedder: Its identity, which tells its weights.
         documents: Stored, counted at the end of each chunk.
         query_ms: Median time of the store for the first hundred of a query, measured at the end.

@@ -48,10 +48,6 @@ def test_a_larger_k_lets_two_places_far_down_beat_one_at_the_top() -> None:
     assert reciprocal_rank_fusion(rankings, k=60)[0].id == "b"
 
 
-def test_nothing_fuses_to_nothing() -> None:
-    assert reciprocal_rank_fusion([[], []]) == []
-
-
 FIRST = Ranking(tuple("abcde"), (3.2, 1.1, 0.7, -0.4, -2.0))
 SECOND = Ranking(tuple("cafbd"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -11,45 +10,16 @@ import pytest
 
 from ranking.errors import RankerError
 from ranking.rankers.entailment import EntailmentReader, InputForm, label_order
+from tests.ranking.tiny_classifier import TEXTS, write_classifier
 from weights.registry import WeightsError
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]
-TEXTS = ["it did help .", "it did not help . " * 3, "tea"]
-POSITIONS = 32
 FORMS: tuple[InputForm, ...] = ("clean", "released")
-BIAS = {"entailment": 5.0, "neutral": 0.0, "contradiction": -5.0}
-
-
-def write_model(folder: Path, names: list[str]) -> Path:
-    """A BERT whose labels stand in this order, and whose bias outweighs all else."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
-
-    torch.manual_seed(0)
-    folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    BertTokenizer(str(folder / "vocab.txt"), model_max_length=POSITIONS).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=POSITIONS,
-        initializer_range=0.4,
-        id2label=dict(enumerate(names)),
-        label2id={name: place for place, name in enumerate(names)},
-    )
-    model = BertForSequenceClassification(config)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        model.classifier.bias.copy_(torch.tensor([BIAS[name.lower()] for name in names]))
-    model.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("nli") / "model", ["CONTRADICTION", "Entailment", "neutral"])
+    names = ["CONTRADICTION", "Entailment", "neutral"]
+    return write_classifier(tmp_path_factory.mktemp("nli") / "model", names, [-5.0, 5.0, 0.0])
 
 
 @pytest.fixture(scope="module")
@@ -114,24 +84,6 @@ def test_a_form_puts_the_two_texts_together_as_it_says(folder: Path, form: Input
         logits = model(**tokenizer(*given[form], return_tensors="pt")).logits[0, [1, 2, 0]]
     (found,) = EntailmentReader(folder, form).judge("does tea ?", ["it did help"]).verdicts
     assert found == pytest.approx(torch.softmax(logits, dim=-1).numpy(), abs=1e-6)
-
-
-def test_the_two_forms_are_two_readers_that_differ(folder: Path) -> None:
-    clean, released = (EntailmentReader(folder, form) for form in FORMS)
-    assert clean.identity != released.identity
-    first, second = (one.judge("does tea help ?", TEXTS).verdicts for one in (clean, released))
-    assert not np.allclose(first, second, atol=1e-4)
-
-
-def test_threads_may_share_a_reader(reader: EntailmentReader) -> None:
-    expected, _ = reader.judge("does tea help ?", TEXTS)
-    with ThreadPoolExecutor(4) as threads:
-        for found in threads.map(lambda _: reader.judge("does tea help ?", TEXTS), range(8)):
-            assert found.verdicts == pytest.approx(expected)
-
-
-def test_no_texts_are_no_rows(reader: EntailmentReader) -> None:
-    assert reader.judge("does tea help ?", []).verdicts.shape == (0, 3)
 
 
 def test_half_a_surrogate_pair_is_no_reason_to_fail(reader: EntailmentReader) -> None:

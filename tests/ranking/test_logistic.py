@@ -108,21 +108,6 @@ def test_the_cut_off_is_tuned_on_scores_of_examples_left_out(monkeypatch: pytest
     assert rankers[0].identity != rankers[1].identity
 
 
-def test_fitting_twice_gives_the_same(fitted: LogisticRanker) -> None:
-    again = fit_logistic(EXAMPLES, vectors=WordVectors())
-    assert again.identity == fitted.identity
-    assert again.cutoff == fitted.cutoff
-
-
-def test_a_saved_ranker_scores_alike_from_another_folder(fitted: LogisticRanker, tmp_path: Path) -> None:
-    fitted.save(tmp_path / "here" / "ranker")
-    (tmp_path / "here").rename(tmp_path / "there")
-    content = (tmp_path / "there" / "ranker" / CHECKPOINT).read_text("utf-8")
-    assert LogisticRanker(type(fitted.weights).model_validate_json(content), WordVectors()).weights == (
-        fitted.weights
-    )
-
-
 def test_no_sentences_give_no_scores(fitted: LogisticRanker) -> None:
     assert fitted.rank("query", []).scores.shape == (0,)
 
@@ -178,22 +163,9 @@ def test_the_packaged_one_ranks_without_any_training(packaged: Ranker) -> None:
     assert isinstance(packaged.cutoff, FixedThreshold)
 
 
-def test_the_packaged_one_says_where_it_comes_from(packaged: Ranker) -> None:
-    assert isinstance(packaged, LogisticRanker)
-    assert "SciFact" in packaged.weights.learned_from.data
-    assert "CC BY 4.0" in packaged.weights.learned_from.licence
-    assert packaged.identity.startswith("logistic@")
-
-
 def test_a_text_at_the_encoders_limit_is_whole_and_one_beyond_it_is_cut() -> None:
     text = " ".join(["the"] * 254)
     assert shared_vectors().embed([text, f"{text} end"]).cut.tolist() == [False, True]
-
-
-def test_vectors_have_length_one_and_are_the_same_for_the_same_text() -> None:
-    vectors = shared_vectors().embed(["Heparin.", "Diet was regular.", "Heparin.", ""]).vectors
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
-    assert (vectors[0] == vectors[2]).all()
 
 
 @pytest.mark.parametrize(

@@ -11,39 +11,16 @@ import pytest
 from ranking.errors import RankerError
 from ranking.rankers.load import load_ranker, located
 from ranking.rankers.sequence_classifier import SequenceClassifierRanker
+from tests.ranking.tiny_classifier import TEXTS, write_classifier
 from weights.registry import WeightsError
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "does", "tea", "help", "it", "did", "not", "?", "."]
-TEXTS = ["it did help .", "it did not help . " * 3, "tea", ""]
-POSITIONS = 32
+PASSAGES = [*TEXTS, ""]
 QUESTION = "does tea help ?"
-
-
-def write_model(folder: Path, labels: int) -> Path:
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
-
-    torch.manual_seed(0)
-    folder.mkdir()
-    (folder / "vocab.txt").write_text("\n".join(WORDS))
-    BertTokenizer(str(folder / "vocab.txt"), model_max_length=POSITIONS).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=POSITIONS,
-        initializer_range=0.4,
-        id2label={place: f"LABEL_{place}" for place in range(labels)},
-    )
-    BertForSequenceClassification(config).save_pretrained(folder)  # type: ignore[no-untyped-call]
-    return folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("cross") / "encoder", 1)
+    return write_classifier(tmp_path_factory.mktemp("cross") / "encoder", ["LABEL_0"])
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +38,11 @@ def test_scores_are_the_logits_of_question_and_passage(
     model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     with torch.inference_mode():
         expected = [
-            float(model(**tokenizer([QUESTION], [text], return_tensors="pt")).logits[0, 0]) for text in TEXTS
+            float(model(**tokenizer([QUESTION], [text], return_tensors="pt")).logits[0, 0])
+            for text in PASSAGES
         ]
-    assert len({round(score, 4) for score in expected}) == len(TEXTS)
-    assert ranker.rank(QUESTION, TEXTS).scores == pytest.approx(expected, abs=1e-5)
+    assert len({round(score, 4) for score in expected}) == len(PASSAGES)
+    assert ranker.rank(QUESTION, PASSAGES).scores == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_passage_scores_alike_whatever_stands_beside_it(ranker: SequenceClassifierRanker) -> None:
@@ -74,9 +52,9 @@ def test_a_passage_scores_alike_whatever_stands_beside_it(ranker: SequenceClassi
 
 
 def test_threads_get_the_scores_of_their_own_passages(ranker: SequenceClassifierRanker) -> None:
-    alone = [ranker.rank(QUESTION, [text]).scores for text in TEXTS]
+    alone = [ranker.rank(QUESTION, [text]).scores for text in PASSAGES]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda text: ranker.rank(QUESTION, [text]).scores, TEXTS * 5))
+        found = list(pool.map(lambda text: ranker.rank(QUESTION, [text]).scores, PASSAGES * 5))
     assert np.concatenate(found) == pytest.approx(np.concatenate(alone * 5), abs=1e-5)
 
 
@@ -104,7 +82,7 @@ def test_it_is_had_by_its_name_and_its_folder_holds_elsewhere(
 
 def test_a_classifier_with_several_labels_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RankerError, match="it has 3 labels, and a reranker has one; use the folder"):
-        load_ranker(f"classifier:{write_model(tmp_path / 'nli', 3)}")
+        load_ranker(f"classifier:{write_classifier(tmp_path / 'nli', ['a', 'b', 'c'])}")
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -113,7 +91,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_damaged_weights_are_told_at_the_first_passage(tmp_path: Path) -> None:
-    damaged = write_model(tmp_path / "model", 1)
+    damaged = write_classifier(tmp_path / "model", ["LABEL_0"])
     (damaged / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(WeightsError, match="cannot be loaded as a classifier"):
         load_ranker(f"classifier:{damaged}").rank("?", ["tea"])

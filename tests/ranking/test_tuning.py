@@ -99,11 +99,6 @@ def test_sizes_are_not_smoothed(kind: RuleKind, cases: list[ScoredCase]) -> None
     assert by_others(kind, cases, smoothed=True) == by_others(kind, cases)
 
 
-def test_a_smoothed_choice_is_smoothed_when_a_case_is_left_out() -> None:
-    case = ScoredCase([2.4] * 10 + [1.9] * 8 + [1.5] * 5, [True] * 10 + [False] * 8 + [True] * 5)
-    assert by_others("threshold", [case, case], smoothed=True) == [FixedThreshold(tau=0.75)] * 2
-
-
 def test_smoothing_looks_along_both_axes_of_the_adaptive_grid() -> None:
     generator = np.random.default_rng(1)
     cases = [ScoredCase(generator.normal(size=9), (generator.random(9) < 0.3).tolist()) for _ in range(4)]

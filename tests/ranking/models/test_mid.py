@@ -20,12 +20,6 @@ def model(**options: object) -> MidFusion:
     return built
 
 
-@pytest.mark.parametrize("context", ["none", "lstm", "transformer"])
-def test_one_logit_for_each_query_and_sentence(context: str) -> None:
-    with torch.inference_mode():
-        assert model(context=context)(SENTENCES, QUERIES).shape == (2, 5)
-
-
 def test_the_source_holds_every_token_once_and_no_padding() -> None:
     with torch.inference_mode():
         source = model().encode_source(SENTENCES)

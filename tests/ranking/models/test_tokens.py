@@ -40,13 +40,3 @@ def test_long_texts_are_cut_and_named() -> None:
 
 def test_an_empty_sentence_becomes_the_unknown_token() -> None:
     assert tokenize(tokenizer(), ["", "  "], 8).ids == ([1], [1])
-
-
-def test_no_texts_give_no_tokens() -> None:
-    assert tokenize(tokenizer(), [], 8).ids == ()
-
-
-def test_ten_thousand_sentences_keep_their_places() -> None:
-    tokenized = tokenize(tokenizer(), ["fever"] * 9_999 + ["clot"], 8)
-    assert len(tokenized.ids) == 10_000
-    assert tokenized.ids[-1] == [13]

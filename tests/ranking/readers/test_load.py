@@ -97,11 +97,6 @@ def test_equal_documents_are_one_and_are_not_parted(tmp_path: Path) -> None:
     assert first.document_id == second.document_id == first.group == second.group
 
 
-def test_packed_files_are_read_whatever_their_name(tmp_path: Path) -> None:
-    packed = write_lines(tmp_path / "a.jsonl.gz", PLAIN)
-    assert load_examples([packed]) == load_examples([packed.rename(tmp_path / "b.jsonl")])
-
-
 def test_a_byte_order_mark_and_blank_lines_are_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(f"\ufeff\n{json.dumps(PLAIN)}\n\n", encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import signal
 import subprocess
@@ -31,7 +30,7 @@ OPTIONS = BuildOptions(embedding="lexical:64", chunk=5)
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from retrieval.index.build import BuildOptions, build_index, encode, passage
+from retrieval.index.build import BuildOptions, build_index
 from retrieval.embeddings import LexicalEmbedder
 
 class Killed(LexicalEmbedder):
@@ -183,19 +182,6 @@ def test_an_index_of_another_corpus_is_refused(corpus: Path, tmp_path: Path) -> 
         made(tmp_path / "other", tmp_path / "index")
     with pytest.raises(InputError, match="was built from another corpus"):
         Index.open(tmp_path / "index", Corpus.open(tmp_path / "other"))
-
-
-def test_two_builds_do_not_meet(corpus: Path, tmp_path: Path) -> None:
-    made(corpus, tmp_path / "index")
-    with (tmp_path / "index" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="is being built: another process is writing"):
-            made(corpus, tmp_path / "index")
-
-
-def test_a_folder_of_something_else_is_left_alone(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is a folder of something else"):
-        made(corpus, tmp_path)
 
 
 def test_other_weights_under_the_same_name_are_refused(corpus: Path, tmp_path: Path) -> None:
