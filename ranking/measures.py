@@ -72,13 +72,11 @@ def count(predicted: AbstractSet[_Item], gold: AbstractSet[_Item]) -> Counts:
     return Counts(len(predicted & gold), len(predicted), len(gold))
 
 
-def count_sentences(selected: Collection[int], labels: Sequence[bool]) -> Counts:
-    """Count the selected positions of a document against its labels, shape (sentences,)."""
-    return count_characters(selected, labels, [1] * len(labels))
-
-
 def count_characters(selected: Collection[int], labels: Sequence[bool], lengths: Sequence[int]) -> Counts:
-    """The same in characters, as Abridge 2025 scores its medical data; lengths of shape (sentences,)."""
+    """Count the selected positions of a document in characters, as Abridge 2025 scores its medical data.
+
+    Labels and lengths have shape (sentences,).
+    """
     return Counts(
         correct=sum(lengths[position] for position in selected if labels[position]),
         predicted=sum(lengths[position] for position in selected),

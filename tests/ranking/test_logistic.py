@@ -15,7 +15,7 @@ from ranking.cutoffs import FixedThreshold, select
 from ranking.encoding.vectors import Embedded, shared_vectors
 from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.measures import count_sentences, micro
+from ranking.measures import count, micro
 from ranking.rankers.bm25 import Bm25Ranker
 from ranking.rankers.load import examples_learned, load_ranker, located
 from ranking.rankers.logistic import CHECKPOINT, LogisticRanker, fit_logistic
@@ -73,7 +73,7 @@ def f1(ranker: Ranker, examples: Sequence[Example]) -> float:
     counts = []
     for one in examples:
         selected = select(ranker.cutoff, ranker.rank(one.query, one.sentences).scores)
-        counts.append(count_sentences(selected, one.labels or ()))
+        counts.append(count({*selected}, {*np.flatnonzero(one.labels).tolist()}))
     return micro(counts, "perfect").f1
 
 

@@ -25,7 +25,6 @@ from ranking.measures import (
     average_precision_of_scores,
     count,
     count_characters,
-    count_sentences,
     macro,
     micro,
     ndcg,
@@ -35,6 +34,10 @@ from ranking.measures import (
 )
 
 PERFECT, NONE = PrecisionRecallF1(1.0, 1.0, 1.0), PrecisionRecallF1(0.0, 0.0, 0.0)
+
+
+def positions(flags: list[bool]) -> set[int]:
+    return {place for place, flag in enumerate(flags) if flag}
 
 
 def test_counts_of_sets() -> None:
@@ -88,7 +91,7 @@ COUNTS = st.tuples(*[st.integers(0, 30)] * 3).map(lambda one: Counts(min(one), *
 @given(pairs=LABELLED, empty=RULES)
 def test_scores_are_those_of_scikit_learn(pairs: list[tuple[bool, bool]], empty: EmptyRule) -> None:
     chosen, labels = [one for one, _ in pairs], [label for _, label in pairs]
-    ours = scores(count_sentences([place for place, one in enumerate(chosen) if one], labels), empty)
+    ours = scores(count(positions(chosen), positions(labels)), empty)
     if any(chosen) or any(labels):
         theirs = precision_recall_fscore_support(labels, chosen, average="binary", zero_division=0.0)
         assert ours == pytest.approx(theirs[:3], abs=1e-15)
@@ -115,19 +118,15 @@ def test_sums_score_as_the_counts_of_each(counts: list[Counts], empty: EmptyRule
         assert found.tolist() == (pytest.approx(one_by_one, abs=1e-15) if part == "f1" else one_by_one)
 
 
-CASES = [({1, 2, 3}, {1, 2, 5}), ({2}, {1, 2}), ({1, 4}, set[int]())]
-
-
-def of_cases() -> list[Counts]:
-    return [count_sentences(chosen, [one in gold for one in range(6)]) for gold, chosen in CASES]
+CASES = [count({1, 2, 5}, {1, 2, 3}), count({1, 2}, {2}), count(set[int](), {1, 4})]
 
 
 def test_micro_pools_the_decisions_of_all_cases() -> None:
-    assert micro(of_cases(), "perfect") == pytest.approx((0.6, 0.5, 0.5455), abs=5e-5)
+    assert micro(CASES, "perfect") == pytest.approx((0.6, 0.5, 0.5455), abs=5e-5)
 
 
 def test_macro_is_the_mean_of_the_cases() -> None:
-    assert macro(of_cases(), "perfect") == pytest.approx((0.3889, 0.5556, 0.4444), abs=5e-5)
+    assert macro(CASES, "perfect") == pytest.approx((0.3889, 0.5556, 0.4444), abs=5e-5)
 
 
 def test_character_scores_weigh_sentences_by_their_length() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranking.cutoffs import AdaptiveSoftK, Cutoff, FixedThreshold, ScoreGap, TopK, select
-from ranking.measures import count_sentences, micro
+from ranking.measures import Counts, count, micro
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff, count_cutoffs, tune
 
 KINDS: list[RuleKind] = ["top_k", "threshold", "gap", "adaptive"]
@@ -29,9 +29,13 @@ cases_lists = st.lists(
 )
 
 
+def counted(rule: Cutoff, case: ScoredCase) -> Counts:
+    return count({*select(rule, case.scores)}, {*np.flatnonzero(case.labels).tolist()})
+
+
 def plainly(rule: Cutoff, cases: list[ScoredCase]) -> tuple[float, int]:
     """Micro-F1 and number of selected sentences, one rule and one case at a time."""
-    counts = [count_sentences(select(rule, case.scores), case.labels) for case in cases]
+    counts = [counted(rule, case) for case in cases]
     return micro(counts, "perfect").f1, sum(one.predicted for one in counts)
 
 
@@ -64,7 +68,7 @@ def test_a_held_out_case_is_cut_by_the_others(kind: RuleKind, cases: list[Scored
     for number, cutoff in enumerate(found):
         assert cutoff == chosen_plainly(kind, [case for other, case in enumerate(cases) if other != number])
     pairs = zip(found, cases, strict=True)
-    counts = [count_sentences(select(cutoff, case.scores), case.labels) for cutoff, case in pairs]
+    counts = [counted(cutoff, case) for cutoff, case in pairs]
     assert best_cutoff(cases, [kind]).held_out_f1 == pytest.approx(micro(counts, "perfect").f1)
 
 
