@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cli.progress import Progress
     from ranking.rankers.checkpoint import RankerManifest
     from ranking.training.job import TrainingJob
-    from ranking.training.progress import TrainingProgress
+    from ranking.training.loop import TrainingProgress
 
 _RECIPES = (
     "logistic, pointwise, pairwise, listwise, pointwise-pairwise, pointwise-listwise,"

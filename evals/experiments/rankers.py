@@ -31,7 +31,7 @@ from storage.files import write_atomically
 from weights.registry import WeightsError
 
 if TYPE_CHECKING:
-    from ranking.training.progress import TrainingProgress
+    from ranking.training.loop import TrainingProgress
 
 TUNING, HELD_OUT, NOISY = "tuning", "held-out", "held-out, noisy queries"
 """Names of sets of examples; each domain is one more, by its name."""

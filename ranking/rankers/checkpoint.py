@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError, model_validator
 from cases.definitions import Section
 from ranking.cutoffs import Cutoff
 from ranking.encoding.encoders import Encoder, load_encoder
-from ranking.encoding.tensor_files import load_weights, save_weights
 from ranking.errors import RankerError
 from ranking.models.fusions import build_model
 from ranking.training.recipe import TrainingRecipe
@@ -20,6 +19,8 @@ from ranking.training.validation import Validation
 from storage.files import file_sha256, json_bytes, write_atomically
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ranking.models.model import EvidenceModel
 
 MANIFEST = "ranker.json"
@@ -202,6 +203,44 @@ def open_checkpoint(folder: Path) -> tuple[RankerManifest, EvidenceModel[Any], E
     load_weights(folder / WEIGHTS, model)
     model.eval()
     return manifest, model, encoder
+
+
+def save_weights(path: Path, model: nn.Module) -> None:
+    """Write all parameters and buffers; `path` holds its old content or all of the new one."""
+    from safetensors.torch import save
+
+    # Clones, since safetensors refuses tensors that share memory, as tied weights do.
+    tensors = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    # Not by its `save_file`, whose files only their owner may read.
+    write_atomically(path, [save({name: tensor.contiguous() for name, tensor in tensors.items()})])
+
+
+def load_weights(path: Path, model: nn.Module) -> None:
+    """Put weights into a model of the same architecture.
+
+    Raises:
+        RankerError: The file is damaged, or is of another architecture or backbone.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise RankerError(f"{path}: cannot be read as weights: {error}") from error
+    own = model.state_dict()
+    for name, tensor in own.items():
+        if name not in tensors:
+            raise RankerError(f"{path}: it has no {name!r}, so it is of another model or backbone")
+        if tensors[name].shape != tensor.shape:
+            raise RankerError(
+                f"{path}: {name} has shape {tuple(tensors[name].shape)}, the model wants"
+                f" {tuple(tensor.shape)}: the weights are of another backbone"
+            )
+    for name in tensors:
+        if name not in own:
+            raise RankerError(f"{path}: the model has no {name!r}, so the weights are of another model")
+    model.load_state_dict(tensors)
 
 
 def _save_encoder(folder: Path, encoder: Encoder) -> None:

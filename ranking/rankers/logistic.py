@@ -14,8 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from cases.definitions import Section
 from ranking.cutoffs import Cutoff
-from ranking.encoding.source_vectors import SourceVectors
-from ranking.encoding.vectors import TextVectors, Vectors, shared_vectors
+from ranking.encoding.vectors import SourceVectors, TextVectors, Vectors, shared_vectors
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.rankers.bm25 import bm25_scores

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ranking.cutoffs import Cutoff, TopK
-from ranking.encoding.source_vectors import SourceVectors
-from ranking.encoding.vectors import EncoderVectors, TextVectors, Vectors, shared_vectors
+from ranking.encoding.vectors import EncoderVectors, SourceVectors, TextVectors, Vectors, shared_vectors
 from ranking.rankers.ranker import Ranked, Scores
 
 SIMILARITY = "similarity"

@@ -7,17 +7,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import nn
 
 from ranking.encoding.device import autocast
-from ranking.encoding.tensor_files import save_weights
 from ranking.errors import RankerError
+from ranking.rankers.checkpoint import save_weights
 from ranking.training.documents import Document, query_groups
 from ranking.training.losses import objective_loss
-from ranking.training.progress import Phase, TrainingProgress, TrainingWatcher
 from ranking.training.recipe import ObjectiveSettings, TrainingRecipe
 from ranking.training.state import Position, load_state, save_state
 from ranking.training.validation import Validation
@@ -27,6 +26,53 @@ if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler
 
     from ranking.models.model import EvidenceModel
+
+
+Phase = Literal["pretrain", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProgress:
+    """After a step.
+
+    Attributes:
+        epoch: From 1.
+        epochs: Of this phase at most; early stopping may end it before.
+        step: Documents learned from in this phase.
+        steps: Of this phase at most.
+        loss: Mean over the last steps.
+    """
+
+    phase: Phase
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    pairs: int
+    seconds: float
+    loss: float
+
+    @property
+    def pairs_per_second(self) -> float:
+        return self.pairs / max(self.seconds, 1e-9)
+
+
+class TrainingWatcher(Protocol):
+    """Shows what happens; must not take long."""
+
+    def update(self, progress: TrainingProgress) -> None: ...
+
+    def notify(self, text: str) -> None: ...
+
+
+class SilentWatcher:
+    """Shows nothing."""
+
+    def update(self, progress: TrainingProgress) -> None:
+        """Nothing."""
+
+    def notify(self, text: str) -> None:
+        """Nothing."""
 
 
 BEST = "best.safetensors"

@@ -19,12 +19,18 @@ import torch
 from cases.texts import plural
 from ranking.encoding.device import choose_placement, resolve_precision
 from ranking.encoding.encoders import Encoder, encoder_folder, load_encoder
-from ranking.encoding.tensor_files import load_weights
 from ranking.errors import RankerError
 from ranking.examples import Example, Split, data_sha256, split
 from ranking.models.fusions import build_model
 from ranking.noise import add_noise
-from ranking.rankers.checkpoint import DataRecord, EncoderRecord, RankerManifest, SplitRecord, save_checkpoint
+from ranking.rankers.checkpoint import (
+    DataRecord,
+    EncoderRecord,
+    RankerManifest,
+    SplitRecord,
+    load_weights,
+    save_checkpoint,
+)
 from ranking.training.documents import Prepared, prepare
 from ranking.training.job import (
     WORKPLACE,
@@ -37,15 +43,17 @@ from ranking.training.job import (
 )
 from ranking.training.loop import (
     BEST,
+    Phase,
     PhasePlan,
     Session,
+    SilentWatcher,
     TrainingDiverged,
     TrainingInterrupted,
+    TrainingWatcher,
     gives_loss,
     run_phase,
 )
 from ranking.training.losses import balanced_pos_weight
-from ranking.training.progress import Phase, SilentWatcher, TrainingWatcher
 from ranking.training.recipe import ObjectiveSettings, Pretraining, TrainingRecipe
 from ranking.training.state import Position, read_position
 from ranking.training.validation import validate

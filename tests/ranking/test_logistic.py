@@ -73,7 +73,7 @@ def f1(ranker: Ranker, examples: Sequence[Example]) -> float:
     counts = []
     for one in examples:
         selected = select(ranker.cutoff, ranker.rank(one.query, one.sentences).scores)
-        counts.append(count({*selected}, {*np.flatnonzero(one.labels).tolist()}))
+        counts.append(count({*selected}, {*np.flatnonzero(one.labels or ()).tolist()}))
     return micro(counts, "perfect").f1
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.encoding.source_vectors import SourceVectors
-from ranking.encoding.vectors import Embedded
+from ranking.encoding.vectors import Embedded, SourceVectors
 
 SOURCE = ["one", "three", "one"]
 

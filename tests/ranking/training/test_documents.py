@@ -11,8 +11,7 @@ from ranking.examples import Example
 from ranking.models.config import ModelConfig
 from ranking.models.fusions import build_model
 from ranking.training.documents import prepare, query_groups
-from ranking.training.loop import PhasePlan, Session, accumulate_gradients, epoch_order
-from ranking.training.progress import SilentWatcher
+from ranking.training.loop import PhasePlan, Session, SilentWatcher, accumulate_gradients, epoch_order
 from ranking.training.recipe import TRAINING_RECIPES, ObjectiveSettings, TrainingRecipe
 from ranking.training.state import Position
 from tests.ranking.models.tiny import encoder, tokenizer

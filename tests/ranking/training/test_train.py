@@ -9,7 +9,7 @@ import pytest
 from ranking.errors import RankerError
 from ranking.rankers.neural import NeuralRanker
 from ranking.training.job import TrainingData
-from ranking.training.progress import SilentWatcher
+from ranking.training.loop import SilentWatcher
 from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import encoder_on_disk, examples
 
