@@ -42,6 +42,9 @@ class LateSource(TensorSource):
 
     vectors: Tensor
 
+    def __len__(self) -> int:
+        return len(self.vectors)
+
     def tensors(self) -> dict[str, Tensor]:
         return {"vectors": self.vectors}
 
@@ -76,9 +79,6 @@ class LateFusion(EvidenceModel[LateSource]):
     def encode_source(self, sentences: Sequence[TokenIds]) -> LateSource:
         return LateSource(self._vectors(sentences))
 
-    def sentence_count(self, source: LateSource) -> int:
-        return len(source.vectors)
-
     def score_together(self, source: LateSource, queries: Sequence[TokenIds]) -> Tensor:
         asked = self._vectors(queries)[:, None].expand(-1, len(source.vectors), -1)
         known = source.vectors.expand(len(queries), -1, -1)
@@ -110,6 +110,9 @@ class MidSource(TensorSource):
     lengths: tuple[int, ...]
     rows: tuple[int, ...]
     projected: Tensor | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def tensors(self) -> dict[str, Tensor]:
         layout = {"lengths": torch.tensor(self.lengths), "rows": torch.tensor(self.rows)}
@@ -150,9 +153,6 @@ class MidFusion(EvidenceModel[MidSource]):
             lengths += batch.lengths
             rows += batch.rows
         return MidSource(torch.cat(states), tuple(lengths), tuple(rows))
-
-    def sentence_count(self, source: MidSource) -> int:
-        return len(source.rows)
 
     def score_together(self, source: MidSource, queries: Sequence[TokenIds]) -> Tensor:
         projected = self._projected(source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
 
 import torch
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 class TensorSource(ABC):
     """An encoded document that consists of tensors."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Sentences in it."""
 
     @abstractmethod
     def tensors(self) -> dict[str, Tensor]: ...
@@ -37,7 +41,7 @@ class TensorSource(ABC):
         """Memory that it takes once it is in use."""
 
 
-SourceT = TypeVar("SourceT")
+SourceT = TypeVar("SourceT", bound=Sized)
 
 _SENTENCES = 4096
 """Sentences, times queries, whose vectors are held at a time: many queries of a long document fit."""
@@ -66,15 +70,12 @@ class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
         """All that does not depend on the query."""
 
     @abstractmethod
-    def sentence_count(self, source: SourceT) -> int: ...
-
-    @abstractmethod
     def score_together(self, source: SourceT, queries: Sequence[TokenIds]) -> Tensor:
         """As `score`, for one or more queries whose vectors fit into memory together."""
 
     def score(self, source: SourceT, queries: Sequence[TokenIds]) -> Tensor:
         """Logits, shape (queries, sentences), float32."""
-        sentences = self.sentence_count(source)
+        sentences = len(source)
         if not sentences or not queries:
             return torch.zeros(len(queries), sentences)
         together = max(1, _SENTENCES // sentences)
@@ -90,6 +91,3 @@ class TokenModel(EvidenceModel[Sequence[TokenIds]]):
 
     def encode_source(self, sentences: Sequence[TokenIds]) -> Sequence[TokenIds]:
         return sentences
-
-    def sentence_count(self, source: Sequence[TokenIds]) -> int:
-        return len(source)

@@ -86,7 +86,9 @@ class EntailmentReader:
         """
         self._folder = Path(folder).expanduser()
         self._form = form
-        self._order = label_order(_id2label(self._folder), str(self._folder))
+        remedy = "use llm, or the folder of a transformers model for natural language inference"
+        labels = read_config(self._folder, f"reader {str(self._folder)!r}", remedy).get("id2label")
+        self._order = label_order(labels if isinstance(labels, dict) else {}, str(self._folder))
         self._classifier = PairClassifier(self._folder, MAX_TOKENS, gpu=False)
 
     @property
@@ -121,14 +123,3 @@ class EntailmentReader:
         # The longer one gives way: nearly always the passage, but a question of a page is no reason to fail.
         options: dict[str, Any] = {"truncation": "longest_first", "max_length": limit}
         return self._classifier.tokenize(shown, [asked] * len(shown), **options)
-
-
-def _id2label(folder: Path) -> Mapping[Any, Any]:
-    """The labels of a model's configuration, without its weights.
-
-    Raises:
-        RankerError: There is none.
-    """
-    remedy = "use llm, or the folder of a transformers model for natural language inference"
-    labels = read_config(folder, f"reader {str(folder)!r}", remedy).get("id2label")
-    return labels if isinstance(labels, dict) else {}

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ranking.cutoffs import Cutoff, TopK
-from ranking.encoding.vectors import EncoderVectors, SourceVectors, TextVectors, Vectors, shared_vectors
-from ranking.rankers.ranker import Ranked, Scores
+from ranking.encoding.vectors import EncoderVectors, SourceVectors, TextVectors, shared_vectors
+from ranking.rankers.ranker import Ranked
 
 SIMILARITY = "similarity"
 
@@ -55,11 +55,7 @@ class SimilarityRanker:
         document = self.sources.embed(sentences)
         cut = tuple(np.flatnonzero(document.cut).tolist())
         return [
-            Ranked(_products(document.vectors, query), cut, bool(query_cut))
+            # Row by row: a matrix product may round equal rows differently, and equal sentences would move.
+            Ranked(np.einsum("ij,j->i", document.vectors, query), cut, bool(query_cut))
             for query, query_cut in zip(asked.vectors, asked.cut, strict=True)
         ]
-
-
-def _products(vectors: Vectors, query: Vectors) -> Scores:
-    # Row by row: a matrix product may round equal rows differently, and equal sentences would change places.
-    return np.asarray(np.einsum("ij,j->i", vectors, query), dtype=np.float32)
