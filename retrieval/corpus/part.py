@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -31,52 +30,11 @@ def npy(values: NDArray[Any]) -> list[bytes]:
     return [header.getvalue(), values.tobytes()]
 
 
-def write_array(path: Path, values: NDArray[Any]) -> None:
-    """Write a new file."""
-    with path.open("xb") as file:
-        file.writelines(npy(values))
-
-
 # A document is unpacked together with its block. In record batches of Arrow it took five times as long.
 _BLOCK = 16
 _SIZE_BYTES = 4
 _TEXTS, _BLOCKS = "documents.zst", "blocks.npy"
 _FIELDS = ("id", "title", "text", "year", "citations", "study_types", "source")
-
-
-class DocumentWriter:
-    """Writes documents in their order."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._file = (folder / _TEXTS).open("xb")
-        self._codec = pa.Codec("zstd")
-        self._waiting: list[list[Any]] = []
-        self._starts = [0]
-
-    def add(self, document: Document) -> None:
-        self._waiting.append([getattr(document, field) for field in _FIELDS])
-        if len(self._waiting) == _BLOCK:
-            self._flush()
-
-    def close(self, *, broken: bool = False) -> None:
-        """Write what is missing, unless something broke; a second call does nothing."""
-        if self._file.closed:
-            return
-        try:
-            if not broken:
-                self._flush()
-                write_array(self._folder / _BLOCKS, np.array(self._starts, dtype=np.int64))
-        finally:
-            self._file.close()
-
-    def _flush(self) -> None:
-        if self._waiting:
-            content = orjson.dumps(self._waiting)
-            packed = self._codec.compress(content, asbytes=True)
-            self._file.write(len(content).to_bytes(_SIZE_BYTES, "little") + packed)
-            self._starts.append(self._starts[-1] + _SIZE_BYTES + len(packed))
-            self._waiting.clear()
 
 
 class DocumentReader:
@@ -134,24 +92,32 @@ class PartWriter:
         self._temporary = folder.with_name(f".{folder.name}.tmp")
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir(parents=True)
-        self._texts = DocumentWriter(self._temporary)
+        self._texts = (self._temporary / _TEXTS).open("xb")
+        self._codec = pa.Codec("zstd")
+        self._waiting: list[list[Any]] = []
+        self._blocks = [0]
         self._postings = PostingsBuilder()
         self._ids: list[int] = []
         self.tally = Tally()
 
     def add(self, document: Document) -> None:
-        self._texts.add(document)
+        self._waiting.append([getattr(document, field) for field in _FIELDS])
+        if len(self._waiting) == _BLOCK:
+            self._write_block()
         self._postings.add(f"{document.title} {document.text}")
         self._ids.append(hash64(document.id))
         self.tally.add(document)
 
     def finish(self, after: Place) -> None:
         """Put the part in its place; the next one begins at `after`."""
+        if self._waiting:
+            self._write_block()
         self._texts.close()
         postings = self._postings.build()
         ids = np.array(self._ids, dtype=np.uint64)
         order = np.argsort(ids, kind="stable")
         arrays: dict[str, NDArray[Any]] = {
+            "blocks": np.array(self._blocks, dtype=np.int64),
             "ids": ids[order],
             "numbers": order.astype(np.int32),
             "terms": postings.terms,
@@ -161,18 +127,24 @@ class PartWriter:
             "counts": np.minimum(postings.counts, np.iinfo(np.uint16).max).astype(np.uint16),
         }
         for name, values in arrays.items():
-            write_array(self._temporary / f"{name}.npy", values)
+            with (self._temporary / f"{name}.npy").open("xb") as file:
+                file.writelines(npy(values))
         write_fields(self._temporary / PART, PartManifest(tally=self.tally, after=after))
         self._temporary.rename(self._folder)
+
+    def _write_block(self) -> None:
+        content = orjson.dumps(self._waiting)
+        packed = self._codec.compress(content, asbytes=True)
+        self._texts.write(len(content).to_bytes(_SIZE_BYTES, "little") + packed)
+        self._blocks.append(self._blocks[-1] + _SIZE_BYTES + len(packed))
+        self._waiting.clear()
 
     def __enter__(self) -> PartWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
-            self._texts.close(broken=error is not None)
+            self._texts.close()
         finally:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
