@@ -60,11 +60,6 @@ class RankedRow:
 _ROWS: TypeAdapter[RankedRow] = TypeAdapter(RankedRow)
 
 
-def read_row(fields: dict[str, Any]) -> RankedRow:
-    """The row of a line that `as_json` made."""
-    return _ROWS.validate_python(fields)
-
-
 def row_of(example: Example, ranked: Ranked, cutoff: Cutoff, identity: str) -> RankedRow:
     """Cut a ranking.
 
@@ -234,7 +229,7 @@ def rank_examples(
                     "was begun with other examples",
                     "Give the same again to go on, or delete it to begin anew",
                 )
-            yield read_row(line[ROW])
+            yield _ROWS.validate_python(line[ROW])
             done += 1
     for ranked, example in rank_documents(ranker, islice(examples, done, None)):
         row = row_of(example, ranked, cutoff, ranker.identity)
