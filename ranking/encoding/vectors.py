@@ -153,8 +153,8 @@ def shared_vectors() -> EncoderVectors:
 
 
 _AT_ONCE = 256
-_MEMORY_BYTES = 32 * 2**20
-"""20,000 sentences of the packaged encoder; a source that is larger is kept until the next one."""
+_MEMORY_BYTES = 8 * 2**20
+"""5,000 sentences of the packaged encoder; a source that is larger is kept until the next one."""
 
 
 class SourceVectors(SourceCache[Embedded]):
