@@ -129,7 +129,7 @@ class EncoderVectors:
         try:
             with no_progress_bars():
                 model = SentenceTransformer(str(self.folder), local_files_only=True)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise WeightsError(f"{self.folder}: cannot be loaded as a sentence encoder: {error}") from error
         if self._most_tokens is not None:
             model.max_seq_length = min(model.max_seq_length or self._most_tokens, self._most_tokens)

@@ -138,10 +138,13 @@ def test_a_damaged_file_of_an_encoder_is_named(tmp_path: Path, content: str) -> 
         _ = EncoderVectors(str(tmp_path)).identity
 
 
-def test_a_folder_with_other_files_cannot_be_loaded(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_cannot_be_loaded(tmp_path: Path, cls_folder: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(WeightsError, match="cannot be loaded as a sentence encoder"):
-        EncoderVectors(str(tmp_path)).embed(["Fever."])
+    incomplete = shutil.copytree(cls_folder, tmp_path / "incomplete")
+    (incomplete / "1_Pooling" / "config.json").write_text("{}")
+    for folder in (tmp_path, incomplete):
+        with pytest.raises(WeightsError, match="cannot be loaded as a sentence encoder"):
+            EncoderVectors(str(folder)).embed(["Fever."])
 
 
 def test_an_encoder_without_files_of_its_pooling_takes_the_mean(
