@@ -26,6 +26,7 @@ from cases.formats.json_border import first_fault
 from cases.records import Case
 from graph.system import find_system
 from runs.record.audit import record_if_possible
+from runs.record.case_summary import essential_of
 from runs.record.folder import RunFolder
 from runs.record.manifest import RunError
 from runs.record.trace_file import Line
@@ -93,9 +94,9 @@ class Asking:
             ended=ended,
             question=case.question if isinstance(case, Case) else "",
             sentences=case.sentences if isinstance(case, Case) else (),
-            nodes=[_node(name, steps or ()) for name in _nodes(job)],
+            nodes=[_node(node.name, steps or ()) for node in find_system(job.record.system).nodes],
             line=line,
-            essential={id_ for id_, label in (line or {}).get("labels", {}).items() if label == "essential"},
+            essential=essential_of(line) if line else (),
             case=self._addresses.case(job.record.id, NOTE),
             review=self._addresses.review(job.record.id, NOTE),
             may_submit=caller.name == job.record.submitted_by or caller.may("cancel all"),
@@ -164,10 +165,6 @@ class _Stream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._place:
             await super().__call__(scope, receive, send)
-
-
-def _nodes(job: Job) -> list[str]:
-    return [node.name for node in find_system(job.record.system).nodes]
 
 
 def _result(job: Job) -> tuple[Line | None, list[Line]]:

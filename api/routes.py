@@ -348,7 +348,8 @@ def _add_service(app: FastAPI, service: Service, door: _Door) -> None:
     )
     async def metrics(caller: Annotated[Caller, Depends(view)]) -> Response:
         """Requests, runs, streams; no label holds an id, a name or a text."""
-        return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        text = service.metrics.text(service.runner.counts(), service.hub.streams)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     @app.exception_handler(_Nothing)
     async def nothing(_: Request, __: Exception) -> Response:

@@ -8,9 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 import runs
 from api.bodies import (
@@ -60,52 +58,38 @@ _SUFFIXES = (".jsonl", ".xml", ".json")
 _RETRY_AFTER = {"Retry-After": "30"}
 MAX_KEY = 200
 _MAX_ID = 200
-
-
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Metrics:
     """Counters of one service."""
 
-    def __init__(self, gauges: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_Now(gauges))
+    def __init__(self) -> None:
+        self._registry = own = CollectorRegistry()
         self._requests = Counter(
-            "evigraph_http_requests", "Requests", ["method", "route", "status"], registry=self._registry
+            "evigraph_http_requests", "Requests", ["method", "route", "status"], registry=own
         )
         self._seconds = Histogram(
             "evigraph_http_request_seconds",
             "Seconds until an answer began",
             ["route"],
             buckets=_SECONDS,
-            registry=self._registry,
+            registry=own,
         )
-        self._submitted = Counter("evigraph_cases_submitted", "Cases submitted", registry=self._registry)
+        self.submitted = Counter("evigraph_cases_submitted", "Cases submitted", registry=own)
+        self._runs = Gauge("evigraph_runs", "Runs", ["state"], registry=own)
+        self._streams = Gauge("evigraph_event_streams", "Event streams", ["state"], registry=own)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def submitted(self, cases: int) -> None:
-        self._submitted.inc(cases)
-
-    def text(self) -> bytes:
+    def text(self, jobs: Mapping[str, int], streams: int) -> bytes:
+        """What is served, with how many runs there are by state, and open streams."""
+        for state, count in jobs.items():
+            self._runs.labels(state).set(count)
+        self._streams.labels("open").set(streams)
         return generate_latest(self._registry)
-
-
-class _Now(Collector):
-    def __init__(self, gauges: Callable[[], Mapping[str, Mapping[str, float]]]) -> None:
-        self._gauges = gauges
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        for name, values in self._gauges().items():
-            family = GaugeMetricFamily(
-                f"evigraph_{name}", name.replace("_", " ").capitalize(), labels=["state"]
-            )
-            for state, value in values.items():
-                family.add_metric([state], value)
-            yield family
 
 
 class Service:
@@ -115,7 +99,7 @@ class Service:
         self.jobs, self.offer, self.hub = jobs, offer, Hub()
         self.runner = Runner(jobs, offer, options, self.hub)
         self.person = person
-        self.metrics = Metrics(self._gauges)
+        self.metrics = Metrics()
         self.draining = False
         self._pending: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
@@ -425,7 +409,7 @@ class Service:
         except BaseException:
             self.jobs.discard(id_)
             raise
-        self.metrics.submitted(cases)
+        self.metrics.submitted.inc(cases)
         self.runner.enqueue(job)
         return job
 
@@ -482,9 +466,6 @@ class Service:
         if line is None:
             raise Refused(404, f"no case {case_id[:80]!r} of run {job.record.id} has ended")
         return line
-
-    def _gauges(self) -> Mapping[str, Mapping[str, float]]:
-        return {"runs": self.runner.counts(), "event_streams": {"open": self.hub.streams}}
 
 
 def _id_fault(id_: str) -> str | None:

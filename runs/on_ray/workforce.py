@@ -283,7 +283,8 @@ class Workforce:
         try:
             if member.place != own_address():
                 # On this machine no text leaves it.
-                demand_host(f"ray://{_bracketed(member.place)}", f"worker of Ray on {member.place}")
+                host = f"[{member.place}]" if ":" in member.place else member.place
+                demand_host(f"ray://{host}", f"worker of Ray on {member.place}")
         except PolicyError as error:
             self._refuse(member, str(error))
             return
@@ -309,10 +310,6 @@ class Workforce:
             self._sharing.clear()
             await shares.divide([member for member in self.members if member.ready])
             self.changed.set()
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 async def _either(changed: asyncio.Event, stop: asyncio.Event, seconds: float) -> None:

@@ -24,14 +24,10 @@ ASSIGNMENTS = "assignments.jsonl"
 _REVIEWER: TypeAdapter[str] = TypeAdapter(Reviewer)
 
 
-def _several(value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value))
-
-
 class Assignment(OfCase):
     """Who is to review a case; the last one of a case counts."""
 
-    reviewers: Annotated[tuple[Reviewer, ...], AfterValidator(_several)]
+    reviewers: Annotated[tuple[Reviewer, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
     assigned_at: Moment
 
 

@@ -155,6 +155,9 @@ def test_a_full_queue_refuses_its_user_and_says_when_to_come_again(place: Place)
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) > 0
         assert client.status(queued)["status"] == "queued"
+        told = client.call("GET", "/metrics", "view").text
+        assert 'evigraph_runs{state="queued"} 1.0' in told and 'evigraph_runs{state="running"} 1.0' in told
+        assert "evigraph_cases_submitted_total 2.0" in told and 'event_streams{state="open"} 0.0' in told
         assert client.call("POST", "/v1/runs", "submit", json=QUESTION).status_code == 202
 
 
