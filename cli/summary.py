@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from rich.text import Text
 
+from cases.submissions.archehr import Prediction
 from cases.texts import plural
 from cli.terminal import duration, print_facts, safe
-from evals.scoring.gold import GoldCase, gold_of_run
+from evals.scoring.gold import GoldCase, gold_of_run, prediction_of
 from graph.system import System, find_system
 from nodes.evidence.settings import EvidenceSettings
-from ranking.measures import Counts, PrecisionRecallF1, count, macro, micro
+from ranking.measures import PARTS
 from runs.execute.reply_quality import DEGRADED, ReplyQuality
 from runs.record.folder import RunFolder, is_impaired
 from runs.record.manifest import Session, quoted, recorded_cases, utc_now
@@ -40,6 +41,7 @@ class Summary:
     Attributes:
         first_case: Id of the first that has ended.
         unreadable: What is first to correct in the case files, as such a case fails again until then.
+        evidence: Its scores as subtask 2 of 2026 has them; empty where no case is scored.
         used: Of all sessions.
         weak_cases: Scored cases whose labels in the key are weak.
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
@@ -52,9 +54,7 @@ class Summary:
     folder: RunFolder
     first_case: str | None
     unreadable: str | None
-    strict_micro: PrecisionRecallF1 | None
-    strict_macro: PrecisionRecallF1 | None
-    lenient_micro: PrecisionRecallF1 | None
+    evidence: Mapping[str, float]
     scored_cases: int
     weak_cases: int
     reviewed_cases: int
@@ -160,13 +160,13 @@ class Summary:
             )
         for name, found in self.answers.items():
             yield name, ", ".join(f"{count:,} {words}" for words, count in found.items())
-        if self.strict_micro is not None and self.lenient_micro is not None:
-            strict, lenient = self.strict_micro, self.lenient_micro
+        if self.evidence:
+            precision, recall, f1 = (self.evidence[f"strict_micro_{part}"] for part in PARTS)
             yield (
                 "evidence",
                 f"against the key of {plural(self.scored_cases, 'case')}{self._weak()}, micro:"
-                f" strict P {100 * strict.precision:.1f} R {100 * strict.recall:.1f}"
-                f" F1 {100 * strict.f1:.1f}, lenient F1 {100 * lenient.f1:.1f}",
+                f" strict P {precision:.1f} R {recall:.1f}"
+                f" F1 {f1:.1f}, lenient F1 {self.evidence['lenient_micro_f1']:.1f}",
             )
         if self.reviewed_cases:
             yield "reviewed", f"{plural(self.reviewed_cases, 'case')} not scored: a reviewer's labels"
@@ -220,15 +220,16 @@ class Summary:
         return f" ({part}weak labels, so no gold score)"
 
     def _scores(self) -> dict[str, Any] | None:
-        if self.strict_micro is None or self.strict_macro is None or self.lenient_micro is None:
+        if not self.evidence:
             return None
         return {
             "scored_cases": self.scored_cases,
             "weak_cases": self.weak_cases,
             "reviewed_cases": self.reviewed_cases,
-            "strict_micro": self.strict_micro.in_percent(),
-            "strict_macro": self.strict_macro.in_percent(),
-            "lenient_micro": self.lenient_micro.in_percent(),
+            **{
+                name: {part: self.evidence[f"{name}_{part}"] for part in PARTS}
+                for name in ("strict_micro", "strict_macro", "lenient_micro")
+            },
         }
 
 
@@ -248,8 +249,7 @@ class _Tally:
     answers: dict[str, Counter[str]] = field(default_factory=dict)
     asked: int = 0
     saved: int = 0
-    strict: list[Counts] = field(default_factory=list)
-    lenient: list[Counts] = field(default_factory=list)
+    made: list[Prediction] = field(default_factory=list)
     weak: int = 0
     reviewed: int = 0
 
@@ -281,10 +281,16 @@ class _Tally:
         if line.get("review"):
             self.reviewed += 1
             return
-        predicted = frozenset(id_ for id_, label in line["labels"].items() if label == "essential")
-        self.strict.append(count(predicted, case.essential))
-        self.lenient.append(count(predicted - case.supplementary, case.essential))
+        self.made.append(prediction_of(line))
         self.weak += case.weak
+
+    def scores(self) -> Mapping[str, float]:
+        if not self.made:
+            return {}
+        # It takes scipy along, which a run without a key does without.
+        from evals.scoring.score import score
+
+        return score("2026-2", self.made, self.gold, refuse_unknown=False).values
 
 
 def summarise(folder: RunFolder) -> Summary:
@@ -304,10 +310,8 @@ def summarise(folder: RunFolder) -> Summary:
         folder=folder,
         first_case=tally.first,
         unreadable=tally.unreadable,
-        strict_micro=micro(tally.strict, "perfect") if tally.strict else None,
-        strict_macro=macro(tally.strict, "perfect") if tally.strict else None,
-        lenient_micro=micro(tally.lenient, "perfect") if tally.strict else None,
-        scored_cases=len(tally.strict),
+        evidence=tally.scores(),
+        scored_cases=len(tally.made),
         weak_cases=tally.weak,
         reviewed_cases=tally.reviewed,
         votes=VoteUse(tally.asked, tally.saved, adaptive=evidence.adaptive),

@@ -51,7 +51,6 @@ class Measure:
     value: Interval | None
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs."""
         return {
             **{name: getattr(self, name) for name in ("name", "scale", "cases", "sentences", "equal")},
             "reviewers": list(self.reviewers),
@@ -79,7 +78,6 @@ class ReviewerAgreement:
     measures: tuple[Measure, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs."""
         return {
             **{name: getattr(self, name) for name in ("cases", "reviews", "blind", "left_out")},
             "differing": {case_id: list(ids) for case_id, ids in self.differing.items()},
@@ -98,7 +96,6 @@ class ReviewerAgreement:
 
     @property
     def table(self) -> Table:
-        """All coefficients."""
         columns = [
             Column("", "name", wraps=False),
             Column("labels", "text", wraps=False),

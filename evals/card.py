@@ -6,8 +6,9 @@ of a person comes in: names, hashes, counts and scores alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cases.texts import plural, printable
@@ -90,14 +91,12 @@ class Card:
     items: list[Item]
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         items = [
             {"item": one.number, "topic": one.topic, "known": dict(one.known) or None} for one in self.items
         ]
         return {"run": self.run, "items": items}
 
     def as_markdown(self) -> str:
-        """For papers and appendices."""
         lines = [f"# Report of {code(self.run)} by TRIPOD-LLM", ""]
         lines += ["Numbers are those of TRIPOD-LLM (doi 10.1038/s41591-024-03425-5). What the run does not"]
         lines += [f"know is marked *{FOR_THE_AUTHOR}*; what it knows still needs the author's check.", ""]
@@ -109,14 +108,19 @@ class Card:
         return "\n".join(lines)
 
 
-def make_card(run: RunFolder) -> Card:
+def make_card(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> Card:
     """The report of a run, as far as the run knows.
+
+    Args:
+        run: The run.
+        keys: What it is scored on, instead of its own key.
+        case_files: The same.
 
     Raises:
         RunError: A file of the run is damaged.
     """
     manifest = run.manifest
-    scores, no_scores = _scores(run)
+    scores, no_scores = _scores(run, keys, case_files)
     known: dict[str, list[tuple[str, str]]] = {
         "5a": _data(manifest),
         "5e": _flow(manifest),
@@ -250,11 +254,14 @@ def _compute(manifest: Manifest) -> list[tuple[str, str]]:
     return found
 
 
-def _scores(run: RunFolder) -> tuple[list[tuple[str, str]], str]:
+def _scores(
+    run: RunFolder, keys: Sequence[Path], case_files: Sequence[Path]
+) -> tuple[list[tuple[str, str]], str]:
     """Scores with their intervals, or why there are none."""
     purged = purged_of(run.path)
     try:
-        return list(flat_scores(purged.scores if purged is not None else run_scores(run))), ""
+        scores = run_scores(run, keys, case_files) if purged is None else purged.scores
+        return list(flat_scores(scores)), ""
     except (ScoringError, InputError):
         return [], "the run and its key share nothing that can be scored, or a file is missing"
 

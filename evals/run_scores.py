@@ -1,33 +1,187 @@
-"""All scores of a run as JSON, whatever its system answers: what `evigraph score --json` prints of it."""
+"""Runs and submissions to scored tasks, whatever their system: what can be scored, and on which cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
-from evals.bioasq.parts import Definitions
-from evals.bioasq.scores import gives_biomedical
-from evals.bioasq.scores import score_run as score_biomedical
-from evals.scoring.scored_tasks import score_run
-from evals.verdicts.scores import gives_verdicts, score_verdicts
-from runs.record.folder import RunFolder
+from cases.load import find_cases, sort_keys
+from cases.records import InvalidCase
+from cases.submissions.archehr import Prediction, Task
+from cases.submissions.bioasq import BioasqPrediction, looks_like_bioasq, read_answers
+from cases.submissions.container import read_entries
+from cases.submissions.task import TaskName
+from cases.submissions.tasks import ARCHEHR, BIOASQ, guess_task
+from cases.texts import plural
+from evals.bioasq.parts import PARTS, PARTS_OF, Definitions
+from evals.bioasq.scores import OURS, predictions_of_run, score_parts
+from evals.metrics.text_metric import MetricResources
+from evals.scoring.gold import (
+    GoldCase,
+    ScoringError,
+    gold_of_run,
+    only_cases,
+    predictions,
+    read_gold,
+    wanted_ids,
+    whole_key,
+)
+from evals.scoring.score import ArchehrScores, score, score_predictions
+from evals.scoring.scored_task import ScoredTask
+from evals.scoring.tasks import TASKS
+from evals.verdicts.scores import score_verdicts
+from graph.system import find_system
+from runs.record.folder import MANIFEST, RunFolder
+
+Family = Literal["tasks", "verdicts", "questions"]
+"""Tasks of ArchEHR-QA, verdicts, or BioASQ's questions."""
+
+FAMILIES: Mapping[str | None, Family] = {"verdict": "verdicts", "biomedical": "questions"}
+_HAS_SEEN_ANSWERS = (
+    "This run was shown the clinicians' answers: its scores tell how good weak labels are, and are no entry"
+    " to the task."
+)
+
+_SHAPED_BY_LABELS: tuple[Task, ...] = ("2025", "2026-2", "2026-3")
+"""Tasks whose predictions are made of the run's labels."""
 
 _NOTES = ("notes", "not_computed")
 
 
-def run_scores(run: RunFolder) -> dict[str, Any]:
-    """Scores with their intervals, by `tasks`, `verdicts` or `bioasq`.
+def family_of(path: Path, task: TaskName | None = None) -> Family:
+    """How a run or a submission is scored."""
+    if task is not None:
+        return "questions" if task in BIOASQ else "tasks"
+    if is_run(path):
+        return FAMILIES.get(find_system(RunFolder(path).manifest.system).score, "tasks")
+    return "questions" if looks_like_bioasq(path) else "tasks"
+
+
+def labels_from_answers(system: str) -> bool:
+    """Whether a system is shown clinicians' answers; its runs are given no key, and label what has none."""
+    return "label_source" in find_system(system).results
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is a run folder, and no submission."""
+    return path.is_dir() or (path / MANIFEST).is_file()
+
+
+def score_on(
+    run: RunFolder, gold: Mapping[str, GoldCase], resources: MetricResources | None = None
+) -> list[ScoredTask]:
+    """Score all that a run and a key share, whatever cases are not done; empty if they share nothing.
+
+    Raises:
+        InputError: A local checkpoint or index cannot be used.
+    """
+    match find_system(run.manifest.system).score:
+        case "archehr":
+            return [*score_predictions(list(predictions(run)), gold, resources=resources)]
+        case "verdict":
+            return [*score_verdicts(run, gold)]
+        case "biomedical":
+            return [*score_parts(gold, predictions_of_run(run))]
+        case _:
+            return []
+
+
+def score_run(
+    run: RunFolder,
+    *,
+    keys: Sequence[Path] = (),
+    case_files: Sequence[Path] = (),
+    task: TaskName | None = None,
+    case_ids: str | None = None,
+    resources: MetricResources | None = None,
+    definitions: Definitions = OURS,
+) -> list[ScoredTask]:
+    """Score a run on one task, or on every task that it answers and its key knows of.
+
+    Args:
+        run: The run.
+        keys: Key files instead of the run's.
+        case_files: Case files instead of the run's.
+        task: Only this task or phase.
+        case_ids: Only these cases, as `1-20,34`.
+        resources: Local weights and indexes.
+        definitions: How BioASQ's measures are counted.
+
+    Raises:
+        ScoringError: Nothing can be scored.
+        InputError: A file cannot be used.
+    """
+    family = family_of(run.path, task)
+    match task:
+        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
+            pass
+        case None if family != "tasks":
+            pass
+        case _:
+            return [*_score_archehr(run, keys, case_files, task, case_ids, resources)]
+    gold = gold_of_run(run, (), case_files)
+    if case_ids is not None:
+        gold = only_cases(gold, wanted_ids(case_ids))
+    if family == "questions":
+        return _score_bioasq(str(run.path), gold, predictions_of_run(run), task, definitions)
+    if not (verdicts := score_verdicts(run, gold)):
+        raise ScoringError(
+            f"{run.path}: none of its questions is done and has a verdict in its case file. Give the file"
+            " that says yes, no or unknown: --cases FILE"
+        )
+    return [*verdicts]
+
+
+def score_submission(
+    path: Path,
+    *,
+    keys: Sequence[Path] = (),
+    case_files: Sequence[Path] = (),
+    task: TaskName | None = None,
+    case_ids: str | None = None,
+    resources: MetricResources | None = None,
+    definitions: Definitions = OURS,
+) -> list[ScoredTask]:
+    """Score a submission as its official scorer does, and refuse what that refuses.
+
+    Raises:
+        ScoringError: Its cases are not those of the key, an id is unknown, or nothing can be scored.
+        InputError: A file cannot be used.
+    """
+    family = family_of(path, task)
+    match task:
+        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
+            pass
+        case None if family == "questions":
+            pass
+        case _:
+            found = task or guess_task(read_entries(path))
+            if found is None:
+                fault = "its form does not tell which task it is for; name it: --task TASK"
+                raise ScoringError(f"{path}: {fault}")
+            return [_score_archehr_file(path, found, keys, case_files, case_ids, resources)]
+    gold = read_gold([], case_files)
+    if case_ids is not None:
+        gold = only_cases(gold, wanted_ids(case_ids))
+    return _score_bioasq(str(path), gold, read_answers(path), task, definitions)
+
+
+def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> dict[str, Any]:
+    """What `evigraph score --json` prints of a run: scores with their intervals, by family.
 
     Raises:
         ScoringError: Nothing can be scored.
         InputError: A case file or key cannot be read.
     """
-    if gives_biomedical(run):
-        parts = score_biomedical(run, (), None, Definitions(False, "capped", "perl"), None)
-        return dict(bioasq=[one.as_json() for one in parts])
-    if gives_verdicts(run):
-        return {"verdicts": [one.as_json() for one in score_verdicts(run)]}
-    return {"tasks": [one.as_json() for one in score_run(run)]}
+    return scores_object(family_of(run.path), score_run(run, keys=keys, case_files=case_files))
+
+
+def scores_object(family: Family, scored: Sequence[ScoredTask]) -> dict[str, Any]:
+    """Scores for programs, under the name of their family."""
+    found = [one.as_json() for one in scored]
+    return dict(bioasq=found) if family == "questions" else {family: found}
 
 
 def without_notes(scores: dict[str, Any]) -> dict[str, Any]:
@@ -43,16 +197,126 @@ def flat_scores(scores: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for group in scores.values():
         for one in group:
             title = str(one.get("task") or one.get("part") or one.get("classes") or "")
-            intervals = one.get("intervals") or {}
-            for name, value in _numbers({**(one.get("values") or one), **(one.get("extra") or {})}):
-                bounds = intervals.get(name)
-                between = f" [{bounds[0]:.2f}, {bounds[1]:.2f}]" if bounds else ""
-                yield f"{title} {name}".strip(), f"{value:.2f}{between}"
+            # Measures of BioASQ are 0 to 1, all others 0 to 100.
+            digits = 4 if "groups" in one else 2
+            for kind, part in one.get("groups", {"all": one}).items():
+                above = title if kind == "all" else f"{title} {kind}"
+                intervals = part.get("intervals") or {}
+                for name, value in {**part.get("values", {}), **part.get("extra", {})}.items():
+                    ends = ", ".join(f"{end:.{digits}f}" for end in intervals.get(name) or ())
+                    yield f"{above} {name}".strip(), f"{value:.{digits}f}" + (f" [{ends}]" if ends else "")
 
 
-def _numbers(values: dict[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
-    for name, value in values.items():
-        if isinstance(value, dict) and name != "intervals":
-            yield from _numbers(value, f"{above}{name} ")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield f"{above}{name}", value
+def _score_archehr(
+    run: RunFolder,
+    keys: Sequence[Path],
+    case_files: Sequence[Path],
+    task: Task | None,
+    case_ids: str | None,
+    resources: MetricResources | None,
+) -> list[ArchehrScores]:
+    """A case that failed or was not run is no empty prediction: there is no overall score then."""
+    key = whole_key(run, keys, case_files)
+    gold = _restricted(key.gold, case_ids)
+    scored = score_predictions(list(predictions(run)), gold, task, resources)
+    if not scored:
+        needed = "; ".join(f"{name}: {TASKS[name].needs}" for name in sorted(TASKS))
+        raise ScoringError(
+            f"{run.path}: the run and its key share nothing to score. Give a key: --key KEY ({needed})"
+        )
+    if labels_from_answers(run.manifest.system):
+        scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
+    wanted = None if case_ids is None else wanted_ids(case_ids)
+    unreadable = [id_ for id_ in key.unreadable if wanted is None or id_ in wanted]
+    missing = [() if key.has_keys and not TASKS[one.task].in_case_files else unreadable for one in scored]
+    return [
+        _naming_missing(_noting_reviewers(one, run), run, its)
+        for one, its in zip(scored, missing, strict=True)
+    ]
+
+
+def _score_archehr_file(
+    path: Path,
+    task: Task,
+    keys: Sequence[Path],
+    case_files: Sequence[Path],
+    case_ids: str | None,
+    resources: MetricResources | None,
+) -> ArchehrScores:
+    made = ARCHEHR[task].read(path)
+    keys, case_files = sort_keys(keys, case_files)
+    in_case_files = TASKS[task].in_case_files and bool(case_files)
+    gold = _restricted(read_gold([] if in_case_files else keys, case_files), case_ids)
+    if case_ids is not None:
+        made = [one for one in made if one.case_id in gold]
+    _demand_same_cases(path, made, gold, case_files)
+    return score(task, made, gold, resources)
+
+
+def _naming_missing(scored: ArchehrScores, run: RunFolder, unreadable: Sequence[str]) -> ArchehrScores:
+    """With the cases that cannot be read and may well be labelled, and why cases are missing."""
+    unscored = tuple(sorted({*scored.unscored, *unreadable}))
+    limited = run.manifest.inputs.selection.words
+    if not limited or {*unscored} <= run.statuses().keys():
+        return replace(scored, unscored=unscored)
+    note = f"The run was limited {limited}."
+    return replace(scored, unscored=unscored, notes=(*scored.notes, note))
+
+
+def _noting_reviewers(scored: ArchehrScores, run: RunFolder) -> ArchehrScores:
+    """A case that went on with a person's labels says nothing about the system that asked for them."""
+    if scored.task not in _SHAPED_BY_LABELS:
+        return scored
+    count = sum(line["case_id"] in scored.case_ids for line in run.cases() if line.get("review"))
+    if not count:
+        return scored
+    note = f"{count} of these cases have a reviewer's labels: their scores are the reviewer's, not the run's."
+    return replace(scored, overall=None, notes=(*scored.notes, note))
+
+
+def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[str, GoldCase]:
+    if case_ids is None:
+        return gold
+    wanted = only_cases(gold, wanted_ids(case_ids))
+    if not wanted:
+        raise ScoringError(
+            f"--case-ids: none of {case_ids!r} is among the {plural(len(gold), 'case')} of the key"
+        )
+    return wanted
+
+
+def _demand_same_cases(
+    path: Path, made: Sequence[Prediction], gold: Mapping[str, GoldCase], case_files: Sequence[Path]
+) -> None:
+    submitted = {one.case_id for one in made}
+    missing, extra = sorted(gold.keys() - submitted), sorted(submitted - gold.keys())
+    if extra and case_files:
+        for case in find_cases(case_files):
+            if isinstance(case, InvalidCase) and case.id in extra:
+                fault = f"case {case.id!r} cannot be scored, as it cannot be read: {case.fault}"
+                raise ScoringError(f"{path}: {fault}. Correct the case file")
+    faults = [
+        f"{kind}: {plural(len(ids), 'case')} (such as {ids[0]!r})"
+        for ids, kind in ((missing, "missing of the key"), (extra, "not in the key"))
+        if ids
+    ]
+    if faults:
+        raise ScoringError(
+            f"{path}: {' and '.join(faults)}; the official scorer refuses it. Score a part: --case-ids IDS"
+        )
+
+
+def _score_bioasq(
+    origin: str,
+    gold: Mapping[str, GoldCase],
+    made: Sequence[BioasqPrediction],
+    task: TaskName | None,
+    definitions: Definitions,
+) -> list[ScoredTask]:
+    scored = score_parts(gold, made, definitions, PARTS if task is None else PARTS_OF[task])
+    if not scored:
+        raise ScoringError(
+            f"{origin}: none of its questions has both, something said of it and gold in the question file."
+            " Give the file that has the gold: --cases QUESTIONS.json"
+        )
+    return [*scored]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from graph.system import find_system
+from nodes.core.recipe import RecipeError
 from runs.execute.watcher import Written, read_progress
 from runs.record.case_summary import CaseSummary
 from runs.record.folder import CASES, MANIFEST, RunFolder
@@ -24,9 +25,10 @@ from runs.record.reading import Run
 from runs.record.trace_file import Line
 from runs.review.reviewers import ReviewedRun, Standing
 from runs.review.reviews import Review, is_stale
+from storage.errors import InputError
 
 if TYPE_CHECKING:
-    from evals.bioasq.headlines import Headline
+    from evals.scoring.scored_task import ScoredTask
 
 State = Literal["waiting", "reviewed", "stale"]
 _REFRESH_INTERVAL = 1.0
@@ -98,7 +100,7 @@ class OpenedRun:
         self._looked = 0.0
         self._ended: Ended | None = None
         self._totals: tuple[object, Manifest, Totals] | None = None
-        self._answers: tuple[object, tuple[Headline, ...]] | None = None
+        self._answers: tuple[object, tuple[ScoredTask, ...]] | None = None
         self._reviews = ReviewReader(path)
 
     @contextmanager
@@ -167,7 +169,7 @@ class OpenedRun:
                 self._totals = stamp, run.manifest, run.totals()
             return self._totals[1:]
 
-    def answers(self) -> tuple[Headline, ...]:
+    def answers(self) -> tuple[ScoredTask, ...]:
         """Scores of answers to BioASQ's questions, computed again when the run's files change.
 
         Empty for other runs.
@@ -208,7 +210,7 @@ class OpenedRun:
         return self._run
 
 
-def answers_of(path: Path) -> tuple[Headline, ...]:
+def answers_of(path: Path) -> tuple[ScoredTask, ...]:
     """Scores of answers to BioASQ's questions; empty for the run of another system.
 
     Raises:
@@ -218,9 +220,15 @@ def answers_of(path: Path) -> tuple[Headline, ...]:
     if find_system(run.manifest.system).score != "biomedical":
         return ()
     # It takes the measures, which no other run needs.
-    from evals.bioasq.headlines import headlines
+    from evals.run_scores import score_on
+    from evals.scoring.gold import gold_of_run, only_cases
 
-    return headlines(run)
+    done = [case_id for case_id, status in run.statuses().items() if status == "done"]
+    try:
+        return tuple(score_on(run, only_cases(gold_of_run(run), done)))
+    except (InputError, RecipeError):
+        # The recipe or a question file cannot be read any more.
+        return ()
 
 
 def state_of(line: Line, standing: Standing) -> State:

@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
-from cli.options import RunFolderArgument
+from cli.options import CasesOption, KeyOption, RunFolderArgument
 from cli.terminal import Result, print_line
 
 
 def card(
     run: RunFolderArgument,
+    key: KeyOption = None,
+    cases: CasesOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the Markdown to this file.", metavar="FILE")
     ] = None,
@@ -29,7 +31,7 @@ def card(
     from runs.record.folder import RunFolder
     from storage.files import write_atomically
 
-    made = make_card(RunFolder(run))
+    made = make_card(RunFolder(run), key or (), cases or ())
     if out is not None:
         write_atomically(out, [made.as_markdown().encode()])
 

@@ -164,7 +164,7 @@ def _named(tags: tuple[str, ...]) -> str:
 
 def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
     """A row for each run, the same as in the page of runs; one that cannot be read has its fault."""
-    from dataclasses import asdict
+    from dataclasses import asdict, replace
 
     from graph.system import UnknownSystem
     from runs.execute.reply_quality import ReplyQuality
@@ -183,8 +183,18 @@ def _described(paths: list[Path]) -> Iterator[dict[str, Any]]:
                 for one in run.summaries():
                     quality.add(one.flags, one.degraded, one.corrected, one.incomplete)
                 found = listed(path.name, path, run.manifest, run.totals(), answers_of(path))
-                answers = [answer._asdict() for answer in found.answers]
-                row = asdict(found) | {"answers": answers, "shown_score": found.shown_score}
+                answers = [
+                    {
+                        "name": one.headline_title,
+                        "value": one.headline_value,
+                        "questions": len(one.case_ids),
+                    }
+                    for one in found.answers
+                ]
+                row = asdict(replace(found, answers=())) | {
+                    "answers": answers,
+                    "shown_score": found.shown_score,
+                }
                 row["status"] = RunFolder(path).status
                 row |= quality.as_json() | {"shown_replies": quality.rows()}
             remarks = read_remarks(path)

@@ -56,16 +56,13 @@ def compare(
     from evals.compare.comparison import compare_runs
     from evals.compare.differences import Settings
     from evals.compare.outcomes import read_outcomes
-    from evals.scoring.gold import predictions
-    from evals.scoring.scored_tasks import score_predictions
+    from evals.run_scores import score_on
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
 
     folders = (RunFolder(run_a), RunFolder(run_b))
     gold = _gold(folders[0], key or (), cases or ())
-    one, other = (
-        score_predictions(list(predictions(run)), gold, resources=metrics.resources) for run in folders
-    )
+    one, other = (score_on(run, gold, metrics.resources) for run in folders)
     labels = {case_id: case.labels for case_id, case in gold.items() if case.labels}
     first, second = (read_outcomes(run) for run in folders)
     judged_by = Settings(resamples=resamples, seed=seed, candidates=candidates)

@@ -55,7 +55,7 @@ def _scores(console: Console, comparison: Comparison, task: TaskDifferences) -> 
     console.print(
         safe(f"{task.task}: {plural(task.cases, 'case')} scored in both; intervals at {level}", "bold")
     )
-    print_table(metric_table([one for one in task.metrics if one.main], with_sides=False))
+    print_table(metric_table(task, with_sides=False))
     rest = sum(not one.main for one in task.metrics)
     if rest:
         console.print(safe(f"{rest} more metrics: --json or --html FILE", "dim"))

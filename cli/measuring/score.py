@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,17 +14,7 @@ from cli.set_values import pairs
 from cli.terminal import Result, print_line, print_message
 
 if TYPE_CHECKING:
-    from cases.submissions.bioasq import BioasqTask
-    from evals.bioasq.parts import Definitions
     from runs.record.purged import Purged
-
-
-class _Scored(NamedTuple):
-    """The scores for programs and for people, and the values of each group by name."""
-
-    content: dict[str, Any]
-    show: Callable[[], object]
-    values: Sequence[Mapping[str, float]]
 
 
 def score(
@@ -89,50 +79,39 @@ def score(
 
     Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
     """
-    from functools import partial
-
-    from cli.measuring.print_scores import print_scores, print_verdicts
+    from cli.measuring.print_scores import print_scores
     from evals.bioasq.parts import Definitions
-    from evals.scoring.scored_tasks import score_run, score_submission
-    from evals.verdicts.scores import gives_verdicts, score_verdicts
-    from runs.record.folder import MANIFEST, RunFolder
+    from evals.run_scores import family_of, is_run, score_run, score_submission, scores_object
+    from runs.record.folder import RunFolder
     from runs.record.purged import purged_of
     from storage.errors import InputError
 
     if not predictions.exists():
         raise InputError(predictions, "no such run folder or submission")
     wanted = _least_values(fail_under or ())
-    is_run = predictions.is_dir() or (predictions / MANIFEST).is_file()
-    if is_run and (purged := purged_of(predictions)) is not None and not (key or cases or task or case_ids):
-        found = _kept(predictions, purged)
-        return Result(found.content, found.show, _code(wanted, found.values))
-    bioasq_task: BioasqTask | None = None
-    match task:
-        case "bioasq-a" | "bioasq-a+" | "bioasq-b":
-            bioasq_task = task
-    if bioasq_task is not None or (task is None and _is_bioasq(predictions, is_run=is_run)):
-        definitions = Definitions(bioasq_compat, map_divisor, rouge_su4)
-        questions = [*(cases or ()), *(key or ())]
-        found = _score_bioasq(predictions, questions, bioasq_task, case_ids, definitions, is_run=is_run)
-    elif is_run and task is None and gives_verdicts(RunFolder(predictions)):
-        verdicts = score_verdicts(RunFolder(predictions), cases or (), case_ids)
-        found = _Scored(
-            {"predictions": str(predictions), "verdicts": [one.as_json() for one in verdicts]},
-            partial(print_verdicts, str(predictions), verdicts),
-            [{name: value.value for name, value in one.values.items()} for one in verdicts],
-        )
-    else:
-        if not is_run and not key and not cases:
-            raise typer.BadParameter("give its key: --key KEY, or --cases FILE with one beside")
-        how: dict[str, Any] = {"keys": key or (), "case_files": cases or (), "task": task}
-        how |= {"case_ids": case_ids, "resources": metrics.resources}
-        scored = score_run(RunFolder(predictions), **how) if is_run else score_submission(predictions, **how)
-        found = _Scored(
-            {"predictions": str(predictions), "tasks": [one.as_json() for one in scored]},
-            partial(print_scores, str(predictions), scored),
-            [one.values for one in scored],
-        )
-    return Result(found.content, found.show, _code(wanted, found.values))
+    of_run = is_run(predictions)
+    if of_run and (purged := purged_of(predictions)) is not None and not (key or cases or task or case_ids):
+        return _kept(predictions, purged, wanted)
+    family = family_of(predictions, task)
+    keys, case_files = key or (), cases or ()
+    if family == "questions":
+        # Questions and what experts say of them are one file.
+        keys, case_files = (), (*case_files, *keys)
+    if not of_run and not keys and not case_files:
+        if family == "questions":
+            raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
+        raise typer.BadParameter("give its key: --key KEY, or --cases FILE with one beside")
+    how: dict[str, Any] = {"keys": keys, "case_files": case_files, "task": task, "case_ids": case_ids}
+    how |= {
+        "resources": metrics.resources,
+        "definitions": Definitions(bioasq_compat, map_divisor, rouge_su4),
+    }
+    scored = score_run(RunFolder(predictions), **how) if of_run else score_submission(predictions, **how)
+    return Result(
+        {"predictions": str(predictions), **scores_object(family, scored)},
+        lambda: print_scores(str(predictions), scored),
+        _code(wanted, [one.shown for one in scored]),
+    )
 
 
 def _least_values(texts: Sequence[str]) -> dict[str, float]:
@@ -170,7 +149,7 @@ def _code(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -> 
     return int(short)
 
 
-def _kept(path: Path, purged: Purged) -> _Scored:
+def _kept(path: Path, purged: Purged, wanted: Mapping[str, float]) -> Result:
     """The scores of a purged run, as they were before."""
     from evals.run_scores import flat_scores
     from evals.scoring.gold import ScoringError
@@ -183,48 +162,8 @@ def _kept(path: Path, purged: Purged) -> _Scored:
         for name, value in flat_scores(purged.scores):
             print_line(f"{name:<46} {value}")
 
-    return _Scored(
+    return Result(
         {"predictions": str(path), "purged": purged.at, **purged.scores},
         print_kept,
-        [one.get("values", {}) for group in purged.scores.values() for one in group],
+        _code(wanted, [one.get("values", {}) for group in purged.scores.values() for one in group]),
     )
-
-
-def _is_bioasq(predictions: Path, *, is_run: bool) -> bool:
-    from cases.submissions.bioasq import looks_like_bioasq
-    from evals.bioasq.scores import gives_biomedical
-    from runs.record.folder import RunFolder
-
-    return gives_biomedical(RunFolder(predictions)) if is_run else looks_like_bioasq(predictions)
-
-
-def _score_bioasq(
-    predictions: Path,
-    questions: Sequence[Path],
-    task: BioasqTask | None,
-    case_ids: str | None,
-    definitions: Definitions,
-    *,
-    is_run: bool,
-) -> _Scored:
-    """Score a run or a submission, on one phase or on what there is."""
-    from cli.measuring.print_scores import print_bioasq
-    from evals.bioasq.scores import score_file, score_run
-    from runs.record.folder import RunFolder
-
-    if is_run:
-        scored = score_run(RunFolder(predictions), questions, case_ids, definitions, task)
-    elif questions:
-        scored = score_file(predictions, questions, case_ids, definitions, task)
-    else:
-        raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
-    values = [
-        {
-            ".".join([one.part, *([] if name == "all" else [name]), metric]): value.value
-            for metric, value in group.values.items()
-        }
-        for one in scored
-        for name, group in one.groups.items()
-    ]
-    content = dict(predictions=str(predictions), bioasq=[one.as_json() for one in scored])
-    return _Scored(content, lambda: print_bioasq(str(predictions), scored), values)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from math import log
 from typing import Literal
 
-import numpy as np
-
 from cases.biomedical import QuestionType
 from cases.records import Case, Verdict
-from cases.submissions.bioasq import BioasqPrediction, BioasqTask
+from cases.submissions.bioasq import BioasqPrediction
+from cases.submissions.task import TaskName
 from evals.bioasq.measures import (
     Answer,
     Entries,
@@ -27,14 +26,14 @@ from evals.bioasq.measures import (
     snippet_scores,
 )
 from evals.metrics.rouge import rouge
-from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, GeometricMean, Mean, Pooled
+from evals.statistics.case_totals import CaseStatistic, GeometricMean, Mean, Pooled
 from evals.verdicts.scores import Accuracy, case_matrix, macro_of_classes
 from ranking.measures import DEPTH, Divisor, average_precision, ndcg
 from ranking.measures import PARTS as SCORES
 
 Part = Literal["documents", "snippets", "yesno", "factoid", "list", "ideal"]
 
-PARTS_OF: Mapping[BioasqTask, tuple[Part, ...]] = {
+PARTS_OF: Mapping[TaskName, tuple[Part, ...]] = {
     "bioasq-a": ("documents", "snippets"),
     "bioasq-a+": ("yesno", "factoid", "list", "ideal"),
     "bioasq-b": ("yesno", "factoid", "list", "ideal"),
@@ -60,7 +59,6 @@ class Definitions:
     skip_pairs: SkipVariant = "perl"
 
     def as_json(self) -> dict[str, object]:
-        """What shaped the numbers."""
         return {
             "bioasq_compat": self.bioasq_compat,
             "average_precision": self.divisor,
@@ -79,32 +77,20 @@ class PartDefinition:
     """How a part is scored.
 
     Attributes:
+        title: For people.
+        headline: The score that stands for the part, and its name for people.
         statistics: By the name of the score; each reads columns of a row.
         row: Numbers of one question.
         has_gold: Whether a question is scored.
         is_given: Whether a prediction has the part.
     """
 
+    title: str
+    headline: tuple[str, str]
     statistics: Mapping[str, CaseStatistic]
     row: _Row
     has_gold: Callable[[Case], bool]
     is_given: Callable[[BioasqPrediction], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class AsShare:
-    """A statistic in percent as 0 to 1."""
-
-    statistic: CaseStatistic
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Those of the statistic."""
-        return self.statistic.columns
-
-    def of(self, totals: Floats, cases: float) -> Floats:
-        """The share."""
-        return np.asarray(self.statistic.of(totals, cases) / PERCENT)
 
 
 def _means(*columns: str) -> dict[str, CaseStatistic]:
@@ -169,8 +155,16 @@ def _entries(case: Case) -> Entries:
     return () if gold is None or isinstance(gold, str) else gold
 
 
-def _answers(kind: QuestionType, statistics: Mapping[str, CaseStatistic], row: _Row) -> PartDefinition:
+def _answers(
+    kind: QuestionType,
+    title: str,
+    headline: tuple[str, str],
+    statistics: Mapping[str, CaseStatistic],
+    row: _Row,
+) -> PartDefinition:
     return PartDefinition(
+        f"exact answers: {title}",
+        headline,
         statistics,
         row,
         lambda case: (
@@ -184,12 +178,16 @@ def _answers(kind: QuestionType, statistics: Mapping[str, CaseStatistic], row: _
 
 PARTS: Mapping[Part, PartDefinition] = {
     "documents": PartDefinition(
+        "phase A: documents",
+        ("map", "MAP of documents"),
         _means(*_RANKED, "ndcg"),
         _documents,
         lambda case: case.biomedical is not None and bool(case.biomedical.documents),
         lambda said: said.documents is not None,
     ),
     "snippets": PartDefinition(
+        "phase A: snippets",
+        ("f1", "F1 of snippets"),
         _means(*_RANKED),
         _snippets,
         lambda case: case.biomedical is not None and bool(placed(case.biomedical.snippets)),
@@ -197,21 +195,31 @@ PARTS: Mapping[Part, PartDefinition] = {
     ),
     "yesno": _answers(
         "yesno",
+        "yes or no",
+        ("accuracy", "accuracy of yes and no"),
         {
-            "macro_f1": AsShare(macro_of_classes(2, "f1")),
-            "accuracy": AsShare(Accuracy(2)),
+            "macro_f1": macro_of_classes(2, "f1", scale=1),
+            "accuracy": Accuracy(2, scale=1),
             "f1_yes": Pooled(0, "f1", "zero"),
             "f1_no": Pooled(3, "f1", "zero"),
         },
         _yesno,
     ),
-    "factoid": _answers("factoid", _means("strict_accuracy", "lenient_accuracy", "mrr"), _factoid),
-    "list": _answers("list", _means(*SCORES), _list),
+    "factoid": _answers(
+        "factoid",
+        "factoid",
+        ("mrr", "MRR of factoids"),
+        _means("strict_accuracy", "lenient_accuracy", "mrr"),
+        _factoid,
+    ),
+    "list": _answers("list", "list", ("f1", "F1 of lists"), _means(*SCORES), _list),
     "ideal": PartDefinition(
+        "ideal answers",
+        ("rouge_su4_f1", "ROUGE-SU4 F1 of ideal answers"),
         _means(*_ROUGES),
         _ideal,
         lambda case: case.biomedical is not None and bool(case.gold.ideal_answers),
         lambda said: bool(said.ideal_answer and said.ideal_answer.strip()),
     ),
 }
-"""In the order in which they are shown."""
+"""In the order in which they are shown; the headline of the first that a run gives stands for the run."""

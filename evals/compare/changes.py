@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +19,6 @@ class F1Pair(NamedTuple):
 
     @property
     def gain(self) -> float:
-        """What the second run has more."""
         return self.second - self.first
 
 
@@ -148,20 +146,3 @@ def _only(route: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
 
 def _joined(steps: Sequence[str]) -> str:
     return ", ".join(steps)
-
-
-def cohen_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Agreement of two raters beyond chance (Cohen 1960).
-
-    Returns:
-        At most 1; 0 is chance. None without pairs, and where both raters give all items the same one label.
-    """
-    count = len(pairs)
-    firsts, seconds = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
-    # Counts, not shares: with shares, rounding would hide that agreement is certain.
-    by_chance = sum(firsts[label] * seconds[label] for label in firsts)
-    if by_chance == count * count:
-        return None
-    observed = sum(one == other for one, other in pairs) / count
-    expected = by_chance / (count * count)
-    return (observed - expected) / (1 - expected)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,14 +11,14 @@ from evals.compare.changes import (
     CaseChange,
     by_gain,
     case_change,
-    cohen_kappa,
     intent_changes,
     route_changes,
 )
 from evals.compare.differences import Settings, TaskDifferences, compare_scores
 from evals.compare.outcomes import Pairing, RunOutcomes, Setting, Usage, differing_settings, pair_cases
 from evals.scoring.gold import Labels
-from evals.scoring.measures import TaskScores
+from evals.scoring.scored_task import ScoredTask
+from evals.statistics.agreement import CohenKappa
 
 FEW_CASES = 50
 _FEW_TAIL_RESAMPLES = 10
@@ -167,7 +166,7 @@ class Comparison:
             "runs": {"A": self.first.name, "B": self.second.name},
             "judged_by": {**asdict(self.judged_by), "level": self.judged_by.level},
             "pairing": asdict(self.pairing),
-            "tasks": [_finite(asdict(task)) for task in self.tasks],
+            "tasks": [task.as_json() for task in self.tasks],
             "labels": asdict(self.labels),
             "cases": {
                 "gained": [_case(change) for change in gained],
@@ -186,7 +185,7 @@ class Comparison:
 def compare_runs(
     first: RunOutcomes,
     second: RunOutcomes,
-    scores: tuple[Sequence[TaskScores], Sequence[TaskScores]],
+    scores: tuple[Sequence[ScoredTask], Sequence[ScoredTask]],
     gold: Mapping[str, Labels],
     judged_by: Settings,
 ) -> Comparison:
@@ -205,7 +204,7 @@ def compare_runs(
         for case_id in pairing.both
     )
     labels = _labels(first, second, changes)
-    scored = set.intersection(*({case.case_id for task in side for case in task.cases} for side in scores))
+    scored = set.intersection(*({case_id for task in side for case_id in task.case_ids} for side in scores))
     return Comparison(
         first=first,
         second=second,
@@ -239,13 +238,24 @@ def _labels(first: RunOutcomes, second: RunOutcomes, changes: Sequence[CaseChang
     return LabelAgreement(
         sentences=len(pairs),
         equal=sum(one == other for one, other in pairs),
-        kappa=cohen_kappa(pairs),
+        kappa=_kappa(pairs),
         essential=(
             sum(one == "essential" for one, _ in pairs),
             sum(other == "essential" for _, other in pairs),
         ),
         other_sentences=len(changes) - len(comparable),
     )
+
+
+def _kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Agreement beyond chance; None without pairs, and where all labels are one."""
+    numbers = {
+        label: place for place, label in enumerate(sorted({label for pair in pairs for label in pair}))
+    }
+    if len(numbers) < 2:
+        return None
+    kappa = CohenKappa(len(numbers))
+    return float(kappa.of(kappa.row([(numbers[one], numbers[other]) for one, other in pairs]), 1))
 
 
 def _usage(run: RunOutcomes, pairing: Pairing) -> Usage:
@@ -264,15 +274,3 @@ def _case(change: CaseChange) -> dict[str, Any]:
 
 def _counted(pair: tuple[str, str], cases: int) -> dict[str, Any]:
     return {"A": pair[0], "B": pair[1], "cases": cases}
-
-
-def _finite(value: Any) -> Any:
-    """JSON knows no nan."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    # A named tuple came out of `asdict` as one.
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _finite(value._asdict())
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

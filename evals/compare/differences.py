@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from typing import Any
 
-import numpy as np
-
-from cases.submissions.archehr import Task
-from evals.pages.tables import p_text
-from evals.scoring.measures import PairedScores, TaskScores, pair_scores
-from evals.statistics.bootstrap import LEVEL, RESAMPLES, SEED, Interval, PairedIntervals, paired_bootstrap
-from evals.statistics.case_totals import CaseStatistic, Floats, Shifted
+from evals.pages.tables import interval_object, p_text
+from evals.scoring.scored_task import PairedTask, ScoredTask, by_task, pair
+from evals.statistics.bootstrap import LEVEL, RESAMPLES, SEED, Interval, paired_bootstrap
 from evals.statistics.sign_flip import swap_test
-
-_HEADLINES = ("overall_score", "strict_micro_f1", "micro_f1", "mean_of_available")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +53,15 @@ class MetricDifference:
         """Whether the interval of the difference leaves 0 out."""
         return self.difference.low > 0 or self.difference.high < 0
 
+    def as_json(self) -> dict[str, Any]:
+        sides = {"first": self.first, "second": self.second, "difference": self.difference}
+        return {
+            "name": self.name,
+            **{name: interval_object(its) for name, its in sides.items()},
+            "p_value": self.p_value,
+            "main": self.main,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class TaskDifferences:
@@ -68,65 +71,48 @@ class TaskDifferences:
         cases: Number of cases that are scored in both.
         only_first: Cases that are scored in the first run alone.
         only_second: Cases that are scored in the second run alone.
-        not_shared: Metrics, or variants of counts, that only one of the runs has.
+        not_shared: Scores that only one of the runs has.
     """
 
-    task: Task
+    scored: ScoredTask
     cases: int
     metrics: tuple[MetricDifference, ...]
     only_first: tuple[str, ...] = ()
     only_second: tuple[str, ...] = ()
     not_shared: tuple[str, ...] = ()
 
+    @property
+    def task(self) -> str:
+        return self.scored.task
+
+    @property
+    def headline(self) -> MetricDifference | None:
+        """The metric that the task is ranked by, where the runs share it; else the first."""
+        ranked = (metric for metric in self.metrics if metric.name == self.scored.headline)
+        return next(ranked, next(iter(self.metrics), None))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "task": self.task,
+            "cases": self.cases,
+            "metrics": [metric.as_json() for metric in self.metrics],
+            "only_first": self.only_first,
+            "only_second": self.only_second,
+            "not_shared": self.not_shared,
+        }
+
 
 def compare_scores(
-    first: Sequence[TaskScores], second: Sequence[TaskScores], settings: Settings
+    first: Sequence[ScoredTask], second: Sequence[ScoredTask], settings: Settings
 ) -> list[TaskDifferences]:
-    """Compare the tasks that both runs have scores of, on the cases that both have scored.
-
-    Tasks on the same cases share their resamples.
-    """
-    others = {scored.task: scored for scored in second}
-    pairs = [pair_scores(scored, others[scored.task]) for scored in first if scored.task in others]
-    pairs = [pair for pair in pairs if pair.case_ids]
-    found: dict[Task, TaskDifferences] = {}
-    for _, group in groupby(sorted(pairs, key=lambda pair: pair.case_ids), key=lambda pair: pair.case_ids):
-        for task in _judged(list(group), settings):
-            found[task.task] = task
-    return [found[pair.task] for pair in pairs]
+    """Compare the tasks that both runs have scores of, on the cases that both have scored."""
+    pairs = [pair(one, other) for one, other in by_task([first, second])]
+    return [_judged(paired, settings) for paired in pairs if paired.case_ids]
 
 
-def _judged(pairs: Sequence[PairedScores], settings: Settings) -> list[TaskDifferences]:
-    """Tasks on the same cases in the same order."""
-    first, second = (
-        np.hstack([pair.first for pair in pairs]),
-        np.hstack([pair.second for pair in pairs]),
-    )
-    statistics: list[CaseStatistic] = []
-    offset = 0
-    for pair in pairs:
-        statistics += [Shifted(measure.statistic, offset) for measure in pair.measures]
-        offset += pair.first.shape[1]
-    judged = iter(_judge(first, second, statistics, settings))
-    return [
-        TaskDifferences(
-            pair.task,
-            len(pair.case_ids),
-            tuple(
-                MetricDifference(measure.name, its.first, its.second, its.difference, p_value, measure.main)
-                for measure, (its, p_value) in zip(pair.measures, judged, strict=False)
-            ),
-            pair.only_first,
-            pair.only_second,
-            pair.not_shared,
-        )
-        for pair in pairs
-    ]
-
-
-def _judge(
-    first: Floats, second: Floats, statistics: Sequence[CaseStatistic], settings: Settings
-) -> list[tuple[PairedIntervals, float]]:
+def _judged(paired: PairedTask, settings: Settings) -> TaskDifferences:
+    first, second = paired.first, paired.second
+    statistics = [score.statistic for score in paired.scores]
     intervals = paired_bootstrap(
         first,
         second,
@@ -136,20 +122,29 @@ def _judge(
         seed=settings.seed,
     )
     p_values = swap_test(first, second, statistics, resamples=settings.resamples, seed=settings.seed)
-    adjusted = [min(1.0, settings.candidates * p_value) for p_value in p_values]
-    return list(zip(intervals, adjusted, strict=True))
-
-
-def _headline(task: TaskDifferences) -> MetricDifference | None:
-    """The metric that a task is ranked by, where the runs have it; else the first."""
-    named = {metric.name: metric for metric in task.metrics}
-    ranked = [named[name] for name in _HEADLINES if name in named]
-    return next(iter([*ranked, *task.metrics]), None)
+    return TaskDifferences(
+        paired.task,
+        len(paired.case_ids),
+        tuple(
+            MetricDifference(
+                score.name,
+                its.first,
+                its.second,
+                its.difference,
+                min(1.0, settings.candidates * p_value),
+                score.main,
+            )
+            for score, its, p_value in zip(paired.scores, intervals, p_values, strict=True)
+        ),
+        paired.only_first,
+        paired.only_second,
+        paired.not_shared,
+    )
 
 
 def verdict(task: TaskDifferences) -> str | None:
     """What the task's main metric comes to, in a sentence."""
-    metric = _headline(task)
+    metric, form = task.headline, task.scored.form
     if metric is None:
         return None
     difference = metric.difference
@@ -158,10 +153,10 @@ def verdict(task: TaskDifferences) -> str | None:
     if difference.value == difference.low == difference.high == 0:
         return f"{metric.name}: no difference in any case."
     way = "above" if difference.value >= 0 else "below"
-    ends = f"[{difference.low:+.2f}, {difference.high:+.2f}], p {p_text(metric.p_value, equals=True)}"
+    ends = f"{form.bracket(difference, signed=True)}, p {p_text(metric.p_value, equals=True)}"
     meaning = (
         "more than chance explains at this level"
         if metric.is_clear
         else "these cases do not tell the two runs apart"
     )
-    return f"{metric.name}: B is {abs(difference.value):.2f} {way} A, {ends}: {meaning}."
+    return f"{metric.name}: B is {form.number(abs(difference.value))} {way} A, {ends}: {meaning}."

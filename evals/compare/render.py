@@ -10,7 +10,7 @@ import numpy as np
 
 from evals.compare.changes import CaseChange, F1Pair, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
-from evals.compare.differences import MetricDifference, verdict
+from evals.compare.differences import MetricDifference, TaskDifferences, verdict
 from evals.compare.outcomes import Setting
 from evals.pages.page import render_page
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, forest_plot
@@ -24,11 +24,11 @@ _MAX_BUBBLES = 400
 """Of more different pairs of scores, bins are drawn."""
 
 
-def metric_table(metrics: Sequence[MetricDifference], *, with_sides: bool) -> Table:
+def metric_table(task: TaskDifferences, *, with_sides: bool) -> Table:
     """A row a metric.
 
     Args:
-        metrics: From above.
+        task: Without the intervals of the runs only its main metrics.
         with_sides: Whether it has the intervals of the runs themselves.
     """
     heads = [Column("metric", "name" if with_sides else "text")]
@@ -39,20 +39,21 @@ def metric_table(metrics: Sequence[MetricDifference], *, with_sides: bool) -> Ta
         Column("interval of B \N{MINUS SIGN} A", short="interval", wraps=False),
         Column("p", wraps=False),
     ]
-    return Table(heads, [_metric(one, with_sides) for one in metrics])
+    shown = [one for one in task.metrics if with_sides or one.main]
+    return Table(heads, [_metric(one, task.scored.form, with_sides) for one in shown])
 
 
-def _metric(metric: MetricDifference, with_sides: bool) -> list[Cell | str]:
+def _metric(metric: MetricDifference, form: Format, with_sides: bool) -> list[Cell | str]:
     row: list[Cell | str] = [Cell(metric.name, tone="strong" if metric.is_clear else "")]
     for side in (metric.first, metric.second):
-        row.append(POINTS.number(side.value))
+        row.append(form.number(side.value))
         if with_sides:
-            row.append(POINTS.bracket(side) or NO_VALUE)
+            row.append(form.bracket(side) or NO_VALUE)
     gain = metric.difference
     return [
         *row,
-        Cell(POINTS.number(gain.value, signed=True), tone=_tone(gain.low) if metric.is_clear else ""),
-        POINTS.bracket(gain, signed=True) or NO_VALUE,
+        Cell(form.number(gain.value, signed=True), tone=_tone(gain.low) if metric.is_clear else ""),
+        form.bracket(gain, signed=True) or NO_VALUE,
         p_text(metric.p_value),
     ]
 
@@ -172,13 +173,14 @@ def _tone(gain: float) -> Tone:
     return "up" if gain > 0 else "down" if gain < 0 else ""
 
 
-def differences_plot(metrics: Sequence[MetricDifference], name: str) -> str:
+def differences_plot(task: TaskDifferences, name: str) -> str:
     """Differences of metrics with their intervals, 0 marked; coloured where an interval leaves it out."""
+    axis = "B minus A, points" if task.scored.form == POINTS else "B minus A"
     rows = [
         (one.name, one.difference, (UP if one.difference.low > 0 else DOWN) if one.is_clear else INK)
-        for one in metrics
+        for one in task.metrics
     ]
-    return forest_plot(rows, "B minus A, points", name, reference=0)
+    return forest_plot(rows, axis, name, reference=0)
 
 
 def case_plot(scores: Sequence[F1Pair], name: str) -> str:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -20,11 +20,15 @@ from evals.errors import ExperimentError
 from graph.recipe import FLAGSHIP
 from serving.policy.fetched import InputPath
 
+_AnySection = TypeVar("_AnySection", bound=Section)
+
+
 RankerTable = Literal["1", "2", "abridge-2", "abridge-3", "abridge-5", "abridge-9"]
 """TAMU 2026: 1 objectives, 2 cut-offs. Abridge 2025: 2 fusion types, 3 domains, 5 noise, 9 LSTM."""
 
-Table = Literal["evidence", "3", "4", "6", "7"] | RankerTable
-"""`evidence` compares recipes of any system by the evidence they find and what that costs.
+Table = Literal["scores", "evidence", "3", "4", "6", "7"] | RankerTable
+"""`scores` has the main scores of every task, whatever the system. `evidence` compares recipes of any system
+by the evidence they find and what that costs.
 
 Or a table of TAMU 2026: 3 steps of evidence, 4 models, 6 demonstrations, 7 recall of evidence. Or one
 of rankers."""
@@ -199,39 +203,23 @@ def _strings(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _located(experiment: Experiment, folder: Path) -> Experiment:
-    paths = {
-        name: tuple(folder / path for path in getattr(experiment, name))
-        for name in ("cases", "key", "tune_on", "tune_key")
-    }
-    cells = {
-        name: cell.model_copy(
-            update={
-                field: _recipe_in(folder, given)
-                for field in ("recipe", "ranker")
-                if (given := getattr(cell, field)) is not None
-            }
-        )
-        for name, cell in experiment.cells.items()
-    }
-    rankers = experiment.rankers
-    examples = {
-        name: tuple(folder / path for path in getattr(rankers, name)) for name in ("data", "pretrain")
-    }
-    folders = {
-        name: folder / given if isinstance(given := getattr(experiment, name), Path) else given
-        for name in ("demos", "corpus", "index")
-    }
-    recipe = _recipe_in(folder, experiment.recipe)
-    return experiment.model_copy(
-        update={
-            **paths,
-            **folders,
-            "recipe": recipe,
-            "cells": cells,
-            "rankers": rankers.model_copy(update=examples),
-        }
-    )
+def _located(section: _AnySection, folder: Path) -> _AnySection:
+    """With paths below a folder."""
+    changed: dict[str, Any] = {}
+    for name in type(section).model_fields:
+        value = getattr(section, name)
+        match value:
+            case Path():
+                changed[name] = folder / value
+            case Section():
+                changed[name] = _located(value, folder)
+            case str() if name in ("recipe", "ranker"):
+                changed[name] = _recipe_in(folder, value)
+            case tuple() if value and isinstance(value[0], Path):
+                changed[name] = tuple(folder / path for path in value)
+            case dict() if name == "cells":
+                changed[name] = {key: _located(cell, folder) for key, cell in value.items()}
+    return section.model_copy(update=changed)
 
 
 def _recipe_in(folder: Path, recipe: str) -> str:

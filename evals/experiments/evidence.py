@@ -11,24 +11,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cases.submissions.archehr import Prediction
-from evals.experiments.tables import Compared, Costs, PaperTable, TableRow, on_common_cases
+from evals.experiments.tables import Costs, PaperTable, made_table
 from evals.metrics.text_metric import MetricResources
 from evals.scoring.gold import GoldCase, gold_of_run, predictions
-from evals.scoring.measures import TaskScores, pair_scores
-from evals.scoring.score import score
-from evals.scoring.scored_tasks import score_predictions
-from evals.statistics.bootstrap import Interval, paired_bootstrap
-from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Ratio
-from evals.statistics.sign_flip import holm, swap_test
+from evals.scoring.score import score, score_predictions
+from evals.scoring.scored_task import Score, ScoredTask, on_common_cases
+from evals.statistics.case_totals import PERCENT, Ratio
 from ranking.measures import average_precision_of_scores
 from runs.record.folder import Line, RunFolder
 
 ALL_SENTENCES = "all sentences"
 """The baseline that asks no model: all sentences of the note, in its order."""
 
-_COLUMNS = {"P": "precision", "R": "recall", "F1": "f1"}
-_HEADLINE = "F1"
 _AP = "mean AP"
+_COLUMNS = {"P": "strict_micro_precision", "R": "strict_micro_recall", "F1": "strict_micro_f1", _AP: _AP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class EvidenceRow:
         costs: None of the baseline.
     """
 
-    scores: TaskScores
+    scores: ScoredTask
     precisions: Mapping[str, float]
     costs: Costs | None = None
 
@@ -87,9 +83,6 @@ def sentence_scores(line: Line) -> Mapping[str, float]:
 def make_evidence_table(rows: Mapping[str, EvidenceRow], gold: Mapping[str, GoldCase]) -> PaperTable | None:
     """Make the table of the rows that are scored, with the baseline below them.
 
-    Differences are to the first row and to the baseline; their p-values are corrected for the number of rows
-    (Holm 1979), each of the two columns by itself.
-
     Args:
         rows: By the names of their cells, in order.
         gold: The key by case id.
@@ -99,45 +92,16 @@ def make_evidence_table(rows: Mapping[str, EvidenceRow], gold: Mapping[str, Gold
     """
     if not rows:
         return None
-    every = {**rows, ALL_SENTENCES: _baseline(gold)}
-    common = on_common_cases({name: row.scores for name, row in every.items()})
-    if not common:
+    baseline = _baseline(gold)
+    every = {**rows, ALL_SENTENCES: baseline}
+    tasks = on_common_cases({name: _with_precision(row, baseline) for name, row in every.items()})
+    if not tasks:
         return None
-    made = {name: replace(row, scores=common[name]) for name, row in every.items()}
-    matrices = {name: _matrix(row, made[ALL_SENTENCES]) for name, row in made.items()}
-    first = next(iter(matrices.values()))
-    statistics = _statistics(made[ALL_SENTENCES])
-    ranked = {name: _is_ranked(row, made[ALL_SENTENCES]) for name, row in made.items()}
-    columns = tuple(column for column in statistics if column != _AP or any(ranked.values()))
-    to_first = _compared(first, matrices, statistics[_HEADLINE], next(iter(matrices)))
-    to_baseline = _compared(matrices[ALL_SENTENCES], matrices, statistics[_HEADLINE], ALL_SENTENCES)
-    made_rows = []
-    for name, matrix in matrices.items():
-        found = paired_bootstrap(matrix, matrix, list(statistics.values()))
-        values: dict[str, Interval | None] = {
-            column: one.first for column, one in zip(statistics, found, strict=True)
-        }
-        if not ranked[name]:
-            values[_AP] = None
-        made_rows.append(
-            TableRow(
-                name,
-                tuple(values[column] for column in columns),
-                to_first.get(name),
-                to_baseline.get(name),
-                made[name].costs,
-            )
-        )
-    return PaperTable(
-        table="evidence",
-        unit="share",
-        columns=columns,
-        rows=tuple(made_rows),
-        cases=len(next(iter(common.values())).cases),
-        headline=_HEADLINE,
-        not_computed={},
-        baseline=ALL_SENTENCES,
-    )
+    columns = dict(_COLUMNS)
+    if not any(_AP in task.statistics for task in tasks.values()):
+        del columns[_AP]
+    costs = {name: row.costs for name, row in every.items()}
+    return made_table("evidence", "share", tasks, columns, "F1", baseline=ALL_SENTENCES, costs=costs)
 
 
 def _baseline(gold: Mapping[str, GoldCase]) -> EvidenceRow:
@@ -159,44 +123,20 @@ def _average_precision(scores: Mapping[str, float], gold: GoldCase) -> float | N
     return average_precision_of_scores([*scores.values()], [id_ in gold.essential for id_ in scores])
 
 
-def _is_ranked(row: EvidenceRow, baseline: EvidenceRow) -> bool:
-    """Whether every case with evidence has its average precision."""
-    wanted = {case.case_id for case in row.scores.cases} & baseline.precisions.keys()
-    return bool(wanted) and wanted <= row.precisions.keys()
-
-
-def _matrix(row: EvidenceRow, baseline: EvidenceRow) -> Floats:
-    """One row a case: what strict scores sum, average precision, and whether there is one."""
-    paired = pair_scores(baseline.scores, row.scores)
-    precisions = [
-        [PERCENT * row.precisions.get(id_, 0.0), float(id_ in baseline.precisions)] for id_ in paired.case_ids
+def _with_precision(row: EvidenceRow, baseline: EvidenceRow) -> ScoredTask:
+    """With average precision, and whether there is one; as a score where every case with evidence has it."""
+    task, width = row.scores, len(row.scores.columns)
+    added = [
+        [PERCENT * row.precisions.get(id_, 0.0), float(id_ in baseline.precisions)] for id_ in task.case_ids
     ]
-    return np.hstack([paired.second, np.asarray(precisions)])
-
-
-def _statistics(baseline: EvidenceRow) -> dict[str, CaseStatistic]:
-    paired = pair_scores(baseline.scores, baseline.scores)
-    strict = {measure.name: measure.statistic for measure in paired.measures}
-    width = paired.first.shape[1]
-    found: dict[str, CaseStatistic] = {
-        column: strict[f"strict_micro_{part}"] for column, part in _COLUMNS.items()
-    }
-    return {**found, _AP: Ratio(width, width + 1)}
-
-
-def _compared(
-    reference: Floats, matrices: Mapping[str, Floats], statistic: CaseStatistic, name: str
-) -> dict[str, Compared]:
-    """Every other row against one, by name."""
-    others = {other: matrix for other, matrix in matrices.items() if other != name}
-    differences = [
-        paired_bootstrap(reference, matrix, [statistic])[0].difference for matrix in others.values()
-    ]
-    p_values = holm([swap_test(reference, matrix, [statistic])[0] for matrix in others.values()])
-    return {
-        other: Compared(*found)
-        for other, found in zip(others, zip(differences, p_values, strict=True), strict=True)
-    }
+    wanted = {*task.case_ids} & baseline.precisions.keys()
+    is_ranked = bool(wanted) and wanted <= row.precisions.keys()
+    return replace(
+        task,
+        columns=(*task.columns, _AP, "has evidence"),
+        matrix=np.hstack([task.matrix, np.asarray(added)]),
+        scores=(*task.scores, *([Score(_AP, Ratio(width, width + 1))] if is_ranked else [])),
+    )
 
 
 def _costs(run: RunFolder, lines: Mapping[str, Line]) -> Costs:

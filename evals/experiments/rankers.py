@@ -62,7 +62,6 @@ class PlannedRanker:
 
     @property
     def title(self) -> str:
-        """For people."""
         return f"{self.name}, seed {self.seed}" if self.seed else self.name
 
 
@@ -109,7 +108,6 @@ class RankerPlan:
 
     @property
     def unfinished(self) -> list[str]:
-        """Titles of the rankers without scores."""
         return [one.title for one in self.rankers if _read_scores(one, self.sets) is None]
 
 

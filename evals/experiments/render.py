@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple
 from typing import Any
 
 from cases.texts import plural
@@ -15,18 +14,17 @@ from evals.pages.plots import interval_plot
 from evals.pages.tables import (
     POINTS,
     SHARES,
-    Cell,
     Column,
     Format,
     Table,
-    columns,
+    Value,
     comma_separated,
+    interval_object,
     markdown,
-    p_text,
+    numbers,
 )
-from evals.statistics.bootstrap import Interval
 
-FORMATS: Mapping[Unit, Format] = {"share": SHARES, "points": POINTS}
+FORMATS: Mapping[Unit, Format] = {"share": SHARES, "points": POINTS, "of 1": Format(4)}
 _NARROW = Format(3, over=100)
 """Of a table with many columns."""
 
@@ -59,76 +57,60 @@ def table_of(paper: PaperTable, *, headline_only: bool = False) -> Table:
         headline_only: For where there is little room.
     """
     form = _form(paper)
-    shown = (paper.headline,) if headline_only else paper.columns
-    heads = columns("", *shown)
-    if paper.baseline is not None:
-        heads = [Column("", "text", wraps=False), *heads[1:], *_references(paper, short=headline_only)]
-    elif headline_only or len(paper.rows) > 1:
-        heads += map(Column, ("to the first row" if headline_only else "Difference", "p"))
-
-    def cells(row: TableRow) -> list[Cell | str]:
+    shown = [paper.headline] if headline_only else paper.columns
+    heads = [Column("", "text", wraps=paper.baseline is None), *(Column(name, form=form) for name in shown)]
+    references = _references(paper)
+    for title, _ in references:
+        heads += [Column(title, form=form, signed=True), Column(f"p {title}", short="p", form=None)]
+    narrow = headline_only and paper.baseline is not None
+    if narrow:
+        heads += [Column("calls", form=Format(1)), Column("s", form=Format(1))]
+    rows = []
+    for row in paper.rows:
         values = dict(zip(paper.columns, row.values, strict=True))
-        made: list[Cell | str] = [row.name, *(form.cell(values.get(column)) for column in shown)]
-        if paper.baseline is None:
-            return [*made, *_compared(form, row.to_first)][: len(heads)]
-        for found in (row.to_first, row.to_baseline):
-            made += _short(form, found) if headline_only else [_with_p(form, found)]
-        return [*made, *(_costs(row.costs)[::3] if headline_only else ())]
+        cells: list[Value] = [row.name, *(values.get(column) for column in shown)]
+        for _, found in references:
+            compared = found.get(row.name)
+            if compared is None:
+                cells += ["", ""]
+            else:
+                gain = compared.difference
+                cells += [gain.value if narrow else gain, compared.p_value]
+        if narrow:
+            cells += [row.costs.calls, row.costs.processor_seconds] if row.costs else [0.0, ""]
+        rows.append(cells)
+    return Table(heads, rows)
 
-    return Table(heads, [cells(row) for row in paper.rows])
+
+def _references(paper: PaperTable) -> list[tuple[str, dict[str, Compared]]]:
+    """What rows are compared with: the first row, and the baseline where there is one."""
+    to_first = {row.name: row.to_first for row in paper.rows if row.to_first is not None}
+    if paper.baseline is None:
+        return [("to the first row", to_first)] if len(paper.rows) > 1 else []
+    to_baseline = {row.name: row.to_baseline for row in paper.rows if row.to_baseline is not None}
+    return [(f"to {paper.rows[0].name}", to_first), (f"to {paper.baseline}", to_baseline)]
 
 
 def costs_of(paper: PaperTable) -> Table:
     """What a case of each row costs."""
-    heads = columns("", "calls", "tokens in", "tokens out", "processor s", "calls replayed")
-    return Table(heads, [[row.name, *_costs(row.costs)] for row in paper.rows])
-
-
-def _references(paper: PaperTable, *, short: bool) -> list[Column]:
-    """Differences to the first row and to the baseline; where there is little room, p and costs beside."""
-    references = [f"to {name}" for name in (paper.rows[0].name, paper.baseline)]
-    if not short:
-        return [*map(Column, references)]
-    return [*(Column(title) for name in references for title in (name, "p")), *map(Column, ("calls", "s"))]
+    heads = [Column("", "text"), Column("calls", form=Format(1))]
+    heads += [Column("tokens in", form=Format(0)), Column("tokens out", form=Format(0))]
+    heads += [Column("processor s", form=Format(1)), Column("calls replayed, %", form=Format(0, times=100))]
+    rows: list[list[Value]] = []
+    for row in paper.rows:
+        costs = row.costs or Costs(0, 0, 0, None)
+        rows.append([row.name, *astuple(costs)])
+    return Table(heads, rows)
 
 
 def _form(paper: PaperTable) -> Format:
     return FORMATS[paper.unit] if paper.baseline is None else _NARROW
 
 
-def _compared(form: Format, found: Compared | None) -> list[Cell | str]:
-    """Difference and p, each in a column."""
-    if found is None:
-        return ["", ""]
-    return [form.cell(found.difference, signed=True), f"{found.p_value:.3f}"]
-
-
-def _short(form: Format, found: Compared | None) -> list[Cell | str]:
-    """The same without the interval."""
-    return [one.text if isinstance(one, Cell) else one for one in _compared(form, found)]
-
-
-def _with_p(form: Format, found: Compared | None) -> Cell | str:
-    """Difference over its interval and p."""
-    if found is None:
-        return ""
-    cell = form.cell(found.difference, signed=True)
-    return cell._replace(below=(*cell.below, f"p {p_text(found.p_value, equals=True)}"))
-
-
-def _costs(costs: Costs | None) -> list[str]:
-    """Calls, tokens read and written, processor time, share of the calls replayed."""
-    if costs is None:
-        return ["0", "0", "0", "", ""]
-    tokens = (f"{number:,.0f}" for number in (costs.input_tokens, costs.output_tokens))
-    seconds = "" if costs.processor_seconds is None else f"{costs.processor_seconds:.1f}"
-    return [f"{costs.calls:.1f}", *tokens, seconds, f"{costs.shared:.0%}"]
-
-
 def title_of(paper: PaperTable) -> str:
     """With the number that a paper gave it; ours has none."""
     title = f"{TITLES[paper.table]}: {paper.part}" if paper.part else TITLES[paper.table]
-    return title if paper.table == "evidence" else f"Table {paper.table}. {title}"
+    return title if paper.table in ("evidence", "scores") else f"Table {paper.table}. {title}"
 
 
 def as_markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
@@ -153,40 +135,16 @@ def as_markdown(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:
 def as_csv(tables: Sequence[PaperTable]) -> str:
     """One line a value: table, row, column, value, low, high, in the table's unit."""
     lines = [
-        [": ".join(filter(None, (table.table, table.part))), row.name, column, *numbers, table.cases]
-        for table in tables
-        for row in table.rows
-        for column, numbers in _numbers(table, row)
+        [": ".join(filter(None, (one.table, one.part))), *line, one.cases]
+        for one in tables
+        for shown in (table_of(one), *([costs_of(one)] if one.baseline is not None else []))
+        for line in numbers(shown)
     ]
     return comma_separated(("table", "row", "column", "value", "low", "high", "cases"), lines)
 
 
-def _numbers(table: PaperTable, row: TableRow) -> Iterator[tuple[str, list[str]]]:
-    """Value and ends of the interval of each column; where there is none, the ends are empty."""
-    form = _form(table)
-
-    def of(interval: Interval | None) -> list[str]:
-        return (
-            ["", "", ""]
-            if interval is None
-            else ["" if math.isnan(part) else form.number(part) for part in interval[:3]]
-        )
-
-    for column, value in zip(table.columns, row.values, strict=True):
-        yield column, of(value)
-    if table.baseline is None:
-        return
-    for name, found in ((table.rows[0].name, row.to_first), (table.baseline, row.to_baseline)):
-        if found is not None:
-            yield f"{table.headline} to {name}", of(found.difference)
-            yield f"p to {name}", [f"{found.p_value:.4f}", "", ""]
-    if row.costs is not None:
-        for column, number in asdict(row.costs).items():
-            yield column, ["" if number is None else f"{number:.3f}", "", ""]
-
-
 def as_object(table: PaperTable) -> dict[str, Any]:
-    """For programs; values in points of 100."""
+    """For programs; values as in `PaperTable`."""
     made = {
         "table": table.table,
         "unit": table.unit,
@@ -201,33 +159,22 @@ def as_object(table: PaperTable) -> dict[str, Any]:
 
 
 def _row_object(table: PaperTable, row: TableRow) -> dict[str, Any]:
-    made = {
-        "name": row.name,
-        "values": {
-            column: None if value is None else _interval_object(value)
-            for column, value in zip(table.columns, row.values, strict=True)
-        },
-        **_compared_object(row.to_first),
+    values = {
+        column: None if value is None else interval_object(value)
+        for column, value in zip(table.columns, row.values, strict=True)
     }
+    made = {"name": row.name, "values": values, **_compared_object(row.to_first)}
     if table.baseline is None:
         return made
-    return made | {
-        **_compared_object(row.to_baseline, "_to_baseline"),
-        "costs": None if row.costs is None else asdict(row.costs),
-    }
+    costs = None if row.costs is None else asdict(row.costs)
+    return made | _compared_object(row.to_baseline, "_to_baseline") | {"costs": costs}
 
 
 def _compared_object(found: Compared | None, suffix: str = "") -> dict[str, Any]:
     return {
-        f"difference{suffix}": None if found is None else _interval_object(found.difference),
+        f"difference{suffix}": None if found is None else interval_object(found.difference),
         f"p_value{suffix}": None if found is None else found.p_value,
     }
-
-
-def _interval_object(interval: Interval) -> dict[str, Any]:
-    """Ends are null where there is no interval."""
-    values = interval._asdict().items()
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values}
 
 
 def as_page(tables: Sequence[PaperTable], notes: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,13 +16,13 @@ from evals.experiments.ranker_tables import make_ranker_tables
 from evals.experiments.rankers import HELD_OUT, TUNING, RankerPlan
 from evals.experiments.render import as_csv, as_markdown, as_page
 from evals.experiments.run import Cells
-from evals.experiments.tables import TASK_OF, PaperTable, make_table
+from evals.experiments.tables import TASK_OF, PaperTable, make_score_tables, make_table
 from evals.metrics.text_metric import MetricResources
 from evals.pages.page import FEW_CASES
+from evals.run_scores import score_on
 from evals.scoring.gold import GoldCase, ScoringError, gold_of_run, predictions
-from evals.scoring.measures import TaskScores
-from evals.scoring.score import score
-from evals.scoring.scored_tasks import score_predictions
+from evals.scoring.score import ArchehrScores, score, score_predictions
+from evals.scoring.scored_task import ScoredTask
 from evals.scoring.tasks import TASKS
 from runs.record.folder import RunFolder
 from storage.files import write_atomically
@@ -58,6 +58,11 @@ def report(
     notes_of_rows: list[str] = []
     for table, names in experiment.tables.items():
         match table:
+            case "scores":
+                tables += make_score_tables(
+                    _all_scores(names, cells, experiment.key, resources, notes_of_rows)
+                )
+                made = None
             case "evidence":
                 made = _evidence_table(names, cells, resources, notes_of_rows)
             case "1" | "2" | "abridge-2" | "abridge-3" | "abridge-5" | "abridge-9":
@@ -84,11 +89,30 @@ def report(
     return written
 
 
+def _all_scores(
+    names: list[str],
+    cells: Cells,
+    keys: Sequence[Path],
+    resources: MetricResources,
+    notes: list[str],
+) -> dict[str, list[ScoredTask]]:
+    """Every task of each row; what a reader must know is added to `notes`."""
+    rows: dict[str, list[ScoredTask]] = {}
+    for name in names:
+        if (run := cells.reported.get(name)) is None:
+            continue
+        rows[name] = score_on(run, gold_of_run(run, keys), resources)
+        notes += [note for task in rows[name] for note in task.notes]
+        if not rows[name]:
+            notes.append(f"{name} is left out of table scores: the run and its key share nothing to score.")
+    return rows
+
+
 def _scored(
     table: Table, names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
-) -> dict[str, TaskScores]:
+) -> dict[str, ArchehrScores]:
     """Rows by name, scored as `evigraph score` scores their runs; what is left out is added to `notes`."""
-    rows: dict[str, TaskScores] = {}
+    rows: dict[str, ArchehrScores] = {}
     for name in names:
         run = cells.reported.get(name)
         if run is None:
@@ -117,9 +141,7 @@ def _evidence_table(
         except ScoringError as error:
             notes.append(f"{name} is left out of table evidence: {error}.")
     # What lenient means is of no interest here.
-    notes += [
-        note for row in rows.values() for note in row.scores.notes if note not in TASKS[row.scores.task].notes
-    ]
+    notes += [note for row in rows.values() for note in row.scores.notes if note not in TASKS["2026-2"].notes]
     if not rows:
         return None
     return make_evidence_table(rows, gold_of_run(cells.reported[next(iter(rows))]))
@@ -127,7 +149,7 @@ def _evidence_table(
 
 def _tuned(
     name: str, run: RunFolder, gold: Mapping[str, GoldCase], tuning: RunFolder | None
-) -> dict[str, TaskScores]:
+) -> dict[str, ArchehrScores]:
     """The row of a voting cell with its threshold tuned; none for a cell without a choice of thresholds."""
     votes = evidence_settings(run).all_votes
     cases = labelled(read_voted_cases(run, gold, with_votes=False))

@@ -15,6 +15,7 @@ from cases.selection import Selection
 from evals.errors import ExperimentError
 from evals.experiments.definition import Experiment
 from evals.experiments.rankers import RankerPlan
+from evals.run_scores import labels_from_answers
 from graph.recipe import Recipe, RecipeError, load_recipe, override
 from graph.resource import used_places
 from graph.system import find_system
@@ -113,7 +114,7 @@ def plan(
             recipe=recipe,
             recipe_origin=origin,
             inputs=experiment.cases,
-            keys=experiment.key,
+            keys=() if labels_from_answers(recipe.system) else experiment.key,
             models=assign_roles(list(cell.model or models or experiment.model), loaded.models),
             overrides=overrides,
             places={place: path for place, path in experiment.places.items() if place in used},

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from cases.submissions.archehr import Task
 from evals.experiments.definition import Table
 from evals.metrics.registry import COLUMNS
-from evals.scoring.measures import AVAILABLE, PairedScores, TaskScores, pair_scores
+from evals.pages.tables import POINTS
+from evals.scoring.score import AVAILABLE, ArchehrScores
+from evals.scoring.scored_task import ScoredTask, on_common_cases, pair
 from evals.scoring.tasks import TASKS
-from evals.statistics.bootstrap import Interval, paired_bootstrap
-from evals.statistics.case_totals import CaseStatistic
-from evals.statistics.sign_flip import swap_test
+from evals.statistics.bootstrap import Interval, intervals_of, paired_bootstrap
+from evals.statistics.sign_flip import holm, swap_test
 
-Unit = Literal["share", "points"]
-"""The paper prints evidence as shares of 1 and answers as points of 100."""
+Unit = Literal["share", "points", "of 1"]
+"""The paper prints evidence as shares of 1 and answers as points of 100. Measures of BioASQ are 0 to 1."""
 
 _PARTS = {"P": "precision", "R": "recall", "F1": "f1"}
 _AVERAGES = ("Macro", "Micro")
@@ -25,6 +27,7 @@ _AVAILABLE = "mean of available"
 TASK_OF: Mapping[Table, Task] = {"3": "2026-2", "4": "2026-2", "6": "2026-3", "7": "2026-3"}
 TITLES: Mapping[Table, str] = {
     "evidence": "Evidence by system and recipe",
+    "scores": "Scores",
     "1": "Rankers by training objective",
     "2": "Rankers by cut-off",
     "3": "Evidence by step: few-shot, self-reflection, voting",
@@ -131,7 +134,7 @@ def unit_of(table: Table) -> Unit:
     return "points" if table.startswith("abridge") or TASK_OF.get(table) == "2026-3" else "share"
 
 
-def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | None:
+def make_table(table: Table, scored: Mapping[str, ArchehrScores]) -> PaperTable | None:
     """Make a table of the rows that are scored.
 
     Args:
@@ -144,66 +147,100 @@ def make_table(table: Table, scored: Mapping[str, TaskScores]) -> PaperTable | N
     common = on_common_cases(scored)
     if not common:
         return None
-    first = next(iter(common.values()))
-    wanted = dict(_COLUMNS[table])
-    headline = next((name for name, its in wanted.items() if its == "strict_micro_f1"), "Overall")
-    rows: list[TableRow] = []
-    columns: tuple[str, ...] = ()
-    for name, scores in common.items():
-        paired = pair_scores(first, scores)
-        statistics = _statistics(paired, wanted, TASK_OF[table])
-        if headline == "Overall" and "Overall" not in statistics:
-            headline = next((column for column in statistics if column.startswith(_AVAILABLE)), headline)
-        columns = columns or (*wanted, *(column for column in statistics if column not in wanted))
-        rows.append(_row(name, paired, statistics, columns, headline, is_first=not rows))
-    names = {its: column for column, its in wanted.items()}
-    return PaperTable(
-        table=table,
-        unit=unit_of(table),
-        columns=columns,
-        rows=tuple(rows),
-        cases=len(first.cases),
-        headline=headline,
-        not_computed={names[name]: reason for name, reason in first.not_computed.items() if name in names},
-    )
+    first = next(iter(scored.values()))
+    columns = dict(_COLUMNS[table])
+    headline = next((column for column, name in columns.items() if name == "strict_micro_f1"), "Overall")
+    averaged = TASKS[first.task].averaged
+    if "Overall" in columns and AVAILABLE in first.statistics:
+        parts = [column for column, name in columns.items() if name in first.values and name in averaged]
+        headline = f"{_AVAILABLE} ({', '.join(parts)})"
+        columns[headline] = AVAILABLE
+    names = {name: column for column, name in columns.items()}
+    reasons = {names[name]: reason for name, reason in first.not_computed.items() if name in names}
+    return made_table(table, unit_of(table), common, columns, headline, not_computed=reasons)
 
 
-def on_common_cases(scored: Mapping[str, TaskScores]) -> dict[str, TaskScores]:
-    """The scores on the cases that all of them have; empty where there is no such case."""
-    ids = [{case.case_id for case in scores.cases} for scores in scored.values()]
-    common = set.intersection(*ids) if ids else set()
-    if not common:
-        return {}
-    return {
-        name: replace(scores, cases=tuple(case for case in scores.cases if case.case_id in common))
-        for name, scores in scored.items()
-    }
+def make_score_tables(scored: Mapping[str, Sequence[ScoredTask]]) -> list[PaperTable]:
+    """Make a table of each task that rows are scored on, with its main scores; for systems of any kind.
+
+    Args:
+        scored: All tasks by the name of the row, in order.
+    """
+    tables = []
+    for name in dict.fromkeys(task.task for tasks in scored.values() for task in tasks):
+        rows = {row: task for row, tasks in scored.items() for task in tasks if task.task == name}
+        common = on_common_cases(rows)
+        if not common:
+            continue
+        first = next(iter(common.values()))
+        columns = {one.name: one.name for one in first.scores if one.main or one.name == first.headline}
+        unit: Unit = "points" if first.form == POINTS else "of 1"
+        tables.append(made_table("scores", unit, common, columns, first.headline, part=first.title))
+    return tables
 
 
-def _statistics(paired: PairedScores, wanted: Mapping[str, str], task: Task) -> dict[str, CaseStatistic]:
-    """What can be computed, by column; without an official score a mean of what there is, named so."""
-    found = {measure.name: measure.statistic for measure in paired.measures}
-    statistics = {column: found[name] for column, name in wanted.items() if name in found}
-    if "Overall" in wanted and AVAILABLE in found:
-        parts = [column for column, name in wanted.items() if name in found and name in TASKS[task].averaged]
-        statistics[f"{_AVAILABLE} ({', '.join(parts)})"] = found[AVAILABLE]
-    return statistics
-
-
-def _row(
-    name: str,
-    paired: PairedScores,
-    statistics: Mapping[str, CaseStatistic],
-    columns: Sequence[str],
+def made_table(
+    table: Table,
+    unit: Unit,
+    tasks: Mapping[str, ScoredTask],
+    columns: Mapping[str, str],
     headline: str,
     *,
-    is_first: bool,
-) -> TableRow:
-    intervals = dict(
-        zip(statistics, paired_bootstrap(paired.first, paired.second, [*statistics.values()]), strict=True)
+    part: str = "",
+    baseline: str | None = None,
+    costs: Mapping[str, Costs | None] = MappingProxyType({}),
+    not_computed: Mapping[str, str] = MappingProxyType({}),
+) -> PaperTable:
+    """A table of tasks on the same cases.
+
+    Args:
+        table: Which one.
+        unit: In which values are printed.
+        tasks: By the name of the row, in order.
+        columns: Names of scores by column.
+        headline: The column that rows are compared in.
+        part: See `PaperTable`.
+        baseline: Name of the row that all others are compared with beside the first. p-values are then
+            corrected for the number of rows (Holm 1979), each of the two columns by itself.
+        costs: By the name of the row.
+        not_computed: Why a column is empty.
+    """
+    first = next(iter(tasks))
+    paired = {name: pair(tasks[baseline or first], task) for name, task in tasks.items()}
+
+    def compared(reference: str) -> dict[str, Compared]:
+        found, p_values = {}, []
+        for name, one in paired.items():
+            statistic = next((its.statistic for its in one.scores if its.name == columns[headline]), None)
+            if name != reference and statistic is not None:
+                sides = paired[reference].second, one.second
+                found[name] = paired_bootstrap(*sides, [statistic])[0].difference
+                p_values += swap_test(*sides, [statistic])
+        corrected = p_values if baseline is None else holm(p_values)
+        return {name: Compared(found[name], p_value) for name, p_value in zip(found, corrected, strict=True)}
+
+    to_first = compared(first)
+    to_baseline = {} if baseline is None else compared(baseline)
+    rows = []
+    for name, one in paired.items():
+        values = intervals_of(one.second, {score.name: score.statistic for score in one.scores})
+        rows.append(
+            TableRow(
+                name,
+                tuple(values.get(score) for score in columns.values()),
+                to_first.get(name),
+                to_baseline.get(name),
+                costs.get(name),
+            )
+        )
+    return PaperTable(
+        table=table,
+        unit=unit,
+        columns=tuple(columns),
+        rows=tuple(rows),
+        cases=len(paired[first].case_ids),
+        headline=headline,
+        not_computed=not_computed,
+        baseline=baseline,
+        part=part,
     )
-    values = tuple(intervals[column].second if column in intervals else None for column in columns)
-    if is_first or headline not in intervals:
-        return TableRow(name, values)
-    (p_value,) = swap_test(paired.first, paired.second, [statistics[headline]])
-    return TableRow(name, values, Compared(intervals[headline].difference, p_value))

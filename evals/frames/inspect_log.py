@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from evals.frames.tables import NamedRun
-from ranking.measures import Counts, count, micro, scores
+from evals.scoring.gold import predictions
+from evals.scoring.score import score
+from evals.scoring.scored_task import ScoredTask
+from evals.statistics.case_totals import PERCENT
+from ranking.measures import PARTS
 from runs.record.folder import Line
 from storage.files import write_atomically
 
@@ -38,6 +43,12 @@ def write_inspect_log(run: NamedRun, folder: Path) -> Path:
 def _chunks(run: NamedRun) -> Iterator[bytes]:
     """The file in pieces, a case in memory at a time. Inspect wants everything else before the samples."""
     manifest = run.folder.manifest
+    scored = _scored(run)
+    of_case: dict[str, dict[str, float]] = {}
+    if scored is not None:
+        places = {part: scored.columns.index(f"strict {part}") for part in PARTS}
+        for case_id, row in zip(scored.case_ids, scored.matrix / PERCENT, strict=True):
+            of_case[case_id] = {part: float(row[place]) for part, place in places.items()}
     models = list(dict.fromkeys(model.name for model in manifest.models.values()))
     started, ended = manifest.sessions[0].started, manifest.sessions[-1].finished
     head = {
@@ -53,19 +64,28 @@ def _chunks(run: NamedRun) -> Iterator[bytes]:
             "packages": {"evigraph": manifest.evigraph, **manifest.versions},
         },
         "plan": {},
-        "results": _results(run),
+        "results": _results(run, scored),
         "stats": {"started_at": started, "completed_at": ended or started},
     }
     yield json.dumps(head, ensure_ascii=False)[:-1].encode(errors="replace")
     yield b', "samples": ['
     for number, line in enumerate(run.folder.cases()):
         yield (b"," if number else b"") + b"\n"
-        yield json.dumps(_sample(run, line, models[0]), ensure_ascii=False).encode(errors="replace")
+        sample = _sample(run, line, models[0], of_case.get(line["case_id"]))
+        yield json.dumps(sample, ensure_ascii=False).encode(errors="replace")
     yield b"]}\n"
 
 
-def _sample(run: NamedRun, line: Line, model: str) -> dict[str, Any]:
-    predicted = _predicted(line)
+def _scored(run: NamedRun) -> ScoredTask | None:
+    """The evidence of the cases that are done and labelled by the key; None where there is none."""
+    gold = {case_id: case for case_id, case in run.gold.items() if case.labels}
+    made = [one for one in predictions(run.folder) if one.case_id in gold]
+    made = [one if one.evidence is not None else replace(one, evidence=()) for one in made]
+    return score("2026-2", made, gold, refuse_unknown=False) if made else None
+
+
+def _sample(run: NamedRun, line: Line, model: str, values: Mapping[str, float] | None) -> dict[str, Any]:
+    predicted = [id_ for id_, label in line["labels"].items() if label == "essential"]
     gold = run.gold.get(line["case_id"])
     sample: dict[str, Any] = {
         "id": line["case_id"],
@@ -92,39 +112,25 @@ def _sample(run: NamedRun, line: Line, model: str) -> dict[str, Any]:
     if line["error"]:
         # Its message may quote what a model wrote.
         sample["error"] = {"message": line["error"]["class"], "traceback": "", "traceback_ansi": ""}
-    elif (counted := _counts(run, line)) is not None:
-        value = scores(counted, "perfect")
+    elif values is not None:
         sample["scores"] = {
-            _SCORER: {"value": value.f1, "answer": " ".join(predicted), "metadata": value._asdict()}
+            _SCORER: {"value": values["f1"], "answer": " ".join(predicted), "metadata": dict(values)}
         }
     return sample
 
 
-def _predicted(line: Line) -> list[str]:
-    return [id_ for id_, label in line["labels"].items() if label == "essential"]
-
-
-def _counts(run: NamedRun, line: Line) -> Counts | None:
-    """None for a case that is not done, which predicts nothing, and for one that the key does not label."""
-    gold = run.gold.get(line["case_id"])
-    if line["status"] != "done" or gold is None or not gold.labels:
-        return None
-    return count(frozenset(_predicted(line)), gold.essential)
-
-
-def _results(run: NamedRun) -> dict[str, Any]:
+def _results(run: NamedRun, scored: ScoredTask | None) -> dict[str, Any]:
     manifest = run.folder.manifest
-    counts = [counted for line in run.folder.cases() if (counted := _counts(run, line)) is not None]
     results: dict[str, Any] = {
         "total_samples": manifest.inputs.cases,
         "completed_samples": manifest.counts.done,
         "scores": [],
     }
-    if counts:
-        pooled = micro(counts, "perfect")._asdict()
+    if scored is not None:
+        values = scored.values
         # Inspect's headline is the first.
         metrics = {
-            f"micro_{name}": {"name": f"micro_{name}", "value": pooled[name]}
+            f"micro_{name}": {"name": f"micro_{name}", "value": values[f"strict_micro_{name}"] / PERCENT}
             for name in ("f1", "precision", "recall")
         }
         results["scores"] = [{"name": _SCORER, "scorer": _SCORER, "params": {}, "metrics": metrics}]

@@ -6,7 +6,6 @@ No table holds text of a case unless it is asked for: ids, labels and numbers al
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evals.analysis.voted_cases import LabelledVote, votes_of_pass
-from evals.pages.tables import no_formula
+from evals.pages.tables import comma_separated
 from evals.scoring.gold import GoldCase
 from runs.record.folder import Line, RunFolder
 from storage.errors import InputError
+from storage.files import write_atomically
 
 Row = dict[str, Any]
 
@@ -234,16 +234,15 @@ _ROWS = 20_000
 
 
 class _Table:
-    """One file, and one of CSV if wanted, written in groups of rows under temporary names."""
+    """One file, written in groups of rows under a temporary name."""
 
-    def __init__(self, path: Path, schema: pa.Schema, *, with_csv: bool) -> None:
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
         self.rows = 0
         self._schema = schema
         self._waiting: list[Row] = []
         self._temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
         self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd")
-        self._csv = _CsvTable(path.with_suffix(".csv"), schema.names) if with_csv else None
 
     def add(self, row: Row) -> None:
         self._waiting.append(row)
@@ -255,50 +254,32 @@ class _Table:
         self._write()
         self._writer.close()
         self._temporary.replace(self.path)
-        if self._csv is not None:
-            self._csv.finish()
 
     def drop(self) -> None:
         """Leave nothing behind of a file that was not finished."""
-        if self._csv is not None:
-            self._csv.drop()
         with contextlib.suppress(OSError, ValueError):
             self._writer.close()
         self._temporary.unlink(missing_ok=True)
 
     def _write(self) -> None:
         self._writer.write_table(pa.Table.from_pylist(self._waiting, schema=self._schema))
-        if self._csv is not None:
-            self._csv.add(self._waiting)
         self._waiting = []
 
 
-class _CsvTable:
-    """The same rows for spreadsheets: lists are JSON, and no cell is a formula."""
+def _write_csv(path: Path) -> None:
+    """The rows of a Parquet file for spreadsheets: lists are JSON, and no cell is a formula."""
 
-    def __init__(self, path: Path, names: list[str]) -> None:
-        self.path = path
-        self._names = names
-        self._temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-        self._file = self._temporary.open("x", encoding="utf-8", newline="")
-        self._writer = csv.writer(self._file, lineterminator="\n")
-        self._writer.writerow(names)
+    def lines() -> Iterator[bytes]:
+        with pq.ParquetFile(path) as file:
+            yield comma_separated(file.schema_arrow.names, []).encode()
+            for batch in file.iter_batches(_ROWS):
+                rows = (
+                    [json.dumps(one) if isinstance(one, list) else one for one in row.values()]
+                    for row in batch.to_pylist()
+                )
+                yield comma_separated((), rows).encode()
 
-    def add(self, rows: list[Row]) -> None:
-        for row in rows:
-            cells = (row.get(name) for name in self._names)
-            self._writer.writerow(
-                no_formula(json.dumps(one) if isinstance(one, list) else one) for one in cells
-            )
-
-    def finish(self) -> None:
-        self._file.close()
-        self._temporary.replace(self.path)
-
-    def drop(self) -> None:
-        with contextlib.suppress(OSError):
-            self._file.close()
-        self._temporary.unlink(missing_ok=True)
+    write_atomically(path.with_suffix(".csv"), lines())
 
 
 def export(runs: Sequence[NamedRun], folder: Path, *, with_csv: bool = False) -> dict[str, int]:
@@ -319,7 +300,7 @@ def export(runs: Sequence[NamedRun], folder: Path, *, with_csv: bool = False) ->
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, schema in SCHEMAS.items():
-            tables[name] = _Table(folder / f"{name}.parquet", schema, with_csv=with_csv)
+            tables[name] = _Table(folder / f"{name}.parquet", schema)
         for run in runs:
             tables["runs"].add(run_row(run))
             for line, trace in _cases_with_traces(run):
@@ -327,6 +308,8 @@ def export(runs: Sequence[NamedRun], folder: Path, *, with_csv: bool = False) ->
                     tables[name].add(row)
         for table in tables.values():
             table.finish()
+            if with_csv:
+                _write_csv(table.path)
     except OSError as error:
         raise InputError(folder, f"cannot be written: {error.strerror or error}") from error
     finally:

@@ -75,7 +75,6 @@ class Bleu:
     spread = True
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
-        """See `sentence_bleu`."""
         return [(sentence_bleu(pair.prediction, pair.reference),) for pair in pairs]
 
 

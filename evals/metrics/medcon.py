@@ -8,9 +8,9 @@ found by a QuickUMLS index, or by a list of terms of one's own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from evals.metrics.text_metric import (
     TEXT_TASKS,
@@ -67,46 +67,25 @@ class Concept(NamedTuple):
     cui: str
 
 
-class ConceptMatcher(Protocol):
-    """Finds concepts in a text."""
-
-    def match(self, text: str) -> list[Concept]:
-        """All concepts in the text; a term that names several gives as many."""
+Matcher = Callable[[str], list[Concept]]
+"""Finds all concepts in a text; a term that names several gives as many."""
 
 
-class QuickUmlsIndex(Protocol):
-    """The part of `quickumls.QuickUMLS` that is used."""
-
-    def match(self, text: str) -> Sequence[Sequence[Mapping[str, Any]]]:
-        """For each place found its candidates, with `term` and `cui` among their keys."""
-
-
-class QuickUmlsMatcher:
-    """Concepts by QuickUMLS (Soldaini and Goharian, 2016)."""
-
-    def __init__(self, index: QuickUmlsIndex) -> None:
-        """Use an opened index, such as that of `open_quickumls`."""
-        self._index = index
-
-    def match(self, text: str) -> list[Concept]:
-        """Every candidate of every place, under the vocabulary's term and not under the text's own words."""
-        return [
-            Concept(candidate["term"], candidate["cui"])
-            for place in self._index.match(text)
-            for candidate in place
-        ]
-
-
-def open_quickumls(folder: Path) -> QuickUmlsMatcher:
+def open_quickumls(folder: Path) -> Matcher:
     """Open an index with the options of the official scorers: exact terms of up to 5 tokens, 66 types.
 
-    The official call asks QuickUMLS to ignore syntax as well, which version 1.4.2 does not heed.
+    The official call asks QuickUMLS (Soldaini and Goharian, 2016) to ignore syntax as well, which version
+    1.4.2 does not heed.
     """
     from quickumls import QuickUMLS
 
-    return QuickUmlsMatcher(
-        QuickUMLS(str(folder), window=_WINDOW, threshold=1, accepted_semtypes=set(ACCEPTED_TYPES))
-    )
+    index = QuickUMLS(str(folder), window=_WINDOW, threshold=1, accepted_semtypes=set(ACCEPTED_TYPES))
+    return lambda text: concepts_of(index.match(text))
+
+
+def concepts_of(places: Iterable[Iterable[Mapping[str, Any]]]) -> list[Concept]:
+    """QuickUMLS's candidates of every place, under the vocabulary's term and not under the text's words."""
+    return [Concept(found["term"], found["cui"]) for place in places for found in place]
 
 
 class TermList:
@@ -193,15 +172,15 @@ class Medcon:
 
     spread = False
 
-    def __init__(self, matcher: ConceptMatcher, name: str = "medcon") -> None:
+    def __init__(self, matcher: Matcher, name: str = "medcon") -> None:
         """Take concepts from `matcher`; only with those of QuickUMLS is the metric the official `medcon`."""
-        self._matcher = matcher
+        self._match = matcher
         self.names = (name,)
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
         """Score each pair; a text that several pairs share is searched once."""
         texts = {text for pair in pairs for text in (pair.prediction, pair.reference)}
-        found = {text: self._matcher.match(text) for text in texts}
+        found = {text: self._match(text) for text in texts}
         return [(concept_f1(found[pair.prediction], found[pair.reference]),) for pair in pairs]
 
 
@@ -232,7 +211,7 @@ def _load(resources: MetricResources) -> Iterator[Loaded]:
     yield _official_medcon(resources.get("quickumls"))
     concepts = resources.get("concepts")
     if concepts is not None:
-        yield Medcon(read_terms(concepts), OWN_TERMS)
+        yield Medcon(read_terms(concepts).match, OWN_TERMS)
 
 
 def _official_medcon(folder: Path | None) -> Loaded:

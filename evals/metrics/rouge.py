@@ -68,7 +68,6 @@ class Rouge:
     spread = True
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
-        """See `rouge`."""
         return [rouge(pair.prediction, pair.reference) for pair in pairs]
 
 

@@ -108,7 +108,6 @@ class Sari:
     spread = True
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
-        """See `sentence_sari`."""
         return [(sentence_sari(pair.source, pair.prediction, [pair.reference]),) for pair in pairs]
 
 

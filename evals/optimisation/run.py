@@ -27,8 +27,8 @@ from evals.optimisation.space import REPLY, Given, Space, differences, drawn_ord
 from evals.optimisation.split import CaseFiles, Part, Split, split_cases
 from evals.pages.tables import SHARES
 from evals.scoring.gold import predictions
-from evals.scoring.measures import TaskScores
 from evals.scoring.score import score
+from evals.scoring.scored_task import ScoredTask
 from graph.note_resources import PoolRecipe, open_pool
 from graph.recipe import Recipe, RecipeError
 from graph.resource import used_places
@@ -372,7 +372,7 @@ class _Optimisation:
 
     async def _judge(self, space: Space, best: Ended) -> MetricDifference | None:
         """The given recipe and the best one on the cases that the search never saw."""
-        judged: list[TaskScores] = []
+        judged: list[ScoredTask] = []
         for name, choices in (("given", space.own), (f"candidate-{best.number:03}", best.choices)):
             self.watcher.notify(f"held-out cases: {name}")
             folder, test = self.out / "test" / name, self.split.test
@@ -442,7 +442,7 @@ class _Optimisation:
             return sum(read + written for read, written, _ in journal.tokens().values())
 
 
-def evidence_scores(run: RunFolder, part: Part, cases: int) -> tuple[TaskScores, int]:
+def evidence_scores(run: RunFolder, part: Part, cases: int) -> tuple[ScoredTask, int]:
     """Scores of the first cases of a part, and how many of them failed.
 
     A case that failed counts as one without an essential sentence: a candidate must not gain by failing

@@ -62,7 +62,6 @@ class Drawing:
 
     @property
     def axes(self) -> Axes:
-        """The only panel, or the first."""
         return self.panels[0]
 
 

@@ -6,9 +6,9 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     # It brings numpy along, which many a command does without.
@@ -43,70 +43,6 @@ class Cell(NamedTuple):
         return " ".join(filter(None, (self.text.replace("\n", " / "), *self.below)))
 
 
-Row = Sequence[Cell | str]
-"""As many as there are columns."""
-
-
-class Column(NamedTuple):
-    """A column.
-
-    Attributes:
-        short: Title where there is little room; None is the title itself.
-        group: Title over neighbouring columns of the same group.
-        wraps: Whether a terminal without room may break it; if not, other columns make room.
-    """
-
-    title: str
-    kind: Kind = "number"
-    short: str | None = None
-    group: str = ""
-    wraps: bool = True
-
-    @property
-    def heading(self) -> str:
-        """Its title where there is little room."""
-        return self.title if self.short is None else self.short
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows of cells under columns.
-
-    Attributes:
-        title: Heads the table on a page.
-        caption: What all rows share; stands above them.
-        left_out: Rows that are not shown.
-    """
-
-    columns: Sequence[Column]
-    rows: Sequence[Row]
-    title: str = ""
-    caption: str = ""
-    left_out: int = 0
-    kind: ClassVar = "table"
-
-    @property
-    def cells(self) -> list[list[Cell]]:
-        """The rows, with text as cells."""
-        return [[one if isinstance(one, Cell) else Cell(one) for one in row] for row in self.rows]
-
-    @property
-    def groups(self) -> list[tuple[str, int]]:
-        """Titles over columns with how many columns each spans; empty where no column has one."""
-        found: list[tuple[str, int]] = []
-        for column in self.columns:
-            if found and found[-1][0] == column.group:
-                found[-1] = (column.group, found[-1][1] + 1)
-            else:
-                found.append((column.group, 1))
-        return found if any(title for title, _ in found) else []
-
-
-def columns(first: str, *numbers: str) -> list[Column]:
-    """A column of names, and columns of numbers."""
-    return [Column(first, "text"), *map(Column, numbers)]
-
-
 class Format(NamedTuple):
     """How values of one unit are written: `digits` after the point of `value * times / over`."""
 
@@ -115,8 +51,7 @@ class Format(NamedTuple):
     over: float = 1
 
     def number(self, value: float, *, signed: bool = False) -> str:
-        """The value alone."""
-        return f"{value * self.times / self.over:{'+' if signed else ''}.{self.digits}f}"
+        return f"{value * self.times / self.over:{'+' if signed else ''},.{self.digits}f}"
 
     def bracket(self, interval: Interval | None, *, signed: bool = False) -> str:
         """`[low, high]`; empty where there is no interval."""
@@ -140,6 +75,85 @@ PERCENT = Format(1, times=100)
 """Shares of 1 as points of 100."""
 
 
+class Column(NamedTuple):
+    """A column.
+
+    Attributes:
+        short: Title where there is little room; None is the title itself.
+        group: Title over neighbouring columns of the same group.
+        wraps: Whether a terminal without room may break it; if not, other columns make room.
+        form: How its numbers are written; None for p-values.
+        signed: Whether numbers have their sign.
+    """
+
+    title: str
+    kind: Kind = "number"
+    short: str | None = None
+    group: str = ""
+    wraps: bool = True
+    form: Format | None = POINTS
+    signed: bool = False
+
+    @property
+    def heading(self) -> str:
+        """Its title where there is little room."""
+        return self.title if self.short is None else self.short
+
+    def cell(self, value: Value) -> Cell:
+        if isinstance(value, Cell):
+            return value
+        if value is None or isinstance(value, str):
+            return Cell(NO_VALUE if value is None else value)
+        if isinstance(value, tuple):
+            return (self.form or POINTS).cell(value, signed=self.signed)
+        return Cell(p_text(value) if self.form is None else self.form.number(value, signed=self.signed))
+
+
+Value: TypeAlias = "Cell | str | Interval | float | None"
+Row = Sequence[Value]
+"""As many as there are columns. Text is shown as it is, None as missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells under columns.
+
+    Attributes:
+        title: Heads the table on a page.
+        caption: What all rows share; stands above them.
+        left_out: Rows that are not shown.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    caption: str = ""
+    left_out: int = 0
+    kind: ClassVar = "table"
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        return [
+            [column.cell(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows
+        ]
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """Titles over columns with how many columns each spans; empty where no column has one."""
+        found: list[tuple[str, int]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1)
+            else:
+                found.append((column.group, 1))
+        return found if any(title for title, _ in found) else []
+
+
+def columns(first: str, *numbers: str, form: Format = POINTS) -> list[Column]:
+    """A column of names, and columns of numbers."""
+    return [Column(first, "text"), *(Column(title, form=form) for title in numbers)]
+
+
 def p_text(p_value: float, *, equals: bool = False) -> str:
     """`0.012`, or `< 0.001`; with `= ` before a number where it stands in a sentence."""
     if p_value < 0.001:
@@ -161,10 +175,14 @@ def markdown(table: Table) -> str:
 
 
 def comma_separated(heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """CSV with a line of heads. No cell is a formula: a spreadsheet would run what a name or a path says."""
+    """CSV with a line of heads, if there are any.
+
+    No cell is a formula: a spreadsheet would run what a name or a path says.
+    """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(map(no_formula, heads))
+    if heads:
+        writer.writerow(map(no_formula, heads))
     writer.writerows(map(no_formula, line) for line in lines)
     return written.getvalue()
 
@@ -182,3 +200,16 @@ def interval_object(interval: Interval) -> dict[str, object]:
     """For JSON; the interval is null where there is none."""
     ends = None if math.isnan(interval.low) else [interval.low, interval.high]
     return {"value": interval.value, "interval": ends}
+
+
+def numbers(table: Table) -> Iterator[list[str]]:
+    """Every number for CSV: row, column, value and the ends of its interval, which may be empty."""
+    for row in table.rows:
+        name = table.columns[0].cell(row[0]).text
+        for column, value in zip(table.columns[1:], row[1:], strict=True):
+            if value is None or isinstance(value, Cell | str):
+                continue
+            found = [value, math.nan, math.nan] if isinstance(value, int | float) else value[:3]
+            form = Format(4) if column.form is None else column.form
+            texts = ("" if math.isnan(one) else form.number(one).replace(",", "") for one in found)
+            yield [name, column.title, *texts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cases.formats.archehr_key import read_archehr_key
@@ -36,6 +36,7 @@ class GoldCase:
         question: The clinician's question.
         essential_texts: Texts of the essential sentences, in note order.
         weak: Whether the labels are no gold, but made from the clinician's answer.
+        case: The case that it was read with; None where only a key is known.
     """
 
     case_id: str
@@ -48,10 +49,10 @@ class GoldCase:
     question: str | None = None
     essential_texts: tuple[str, ...] | None = None
     weak: bool = False
+    case: Case | None = None
 
     @property
     def essential(self) -> frozenset[str]:
-        """Ids of the sentences that are needed."""
         return self._having("essential")
 
     @property
@@ -67,18 +68,12 @@ def gold_of_case(case: Case) -> GoldCase:
     """From a case that was read with its key."""
     gold = _gold(case.id, case.gold)
     essential = gold.essential
-    texts = tuple(sentence.text for sentence in case.sentences if sentence.id in essential)
-    return GoldCase(
-        case.id,
-        gold.labels,
-        gold.links,
-        gold.answer_ids,
-        gold.answer,
-        gold.intent,
-        case.narrative,
-        case.question,
-        texts,
-        gold.weak,
+    return replace(
+        gold,
+        narrative=case.narrative,
+        question=case.question,
+        essential_texts=tuple(one.text for one in case.sentences if one.id in essential),
+        case=case,
     )
 
 

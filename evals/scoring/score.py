@@ -1,21 +1,82 @@
-"""Scores of a task from predictions and gold, under the names of its leaderboard."""
+"""ArchEHR-QA: predictions and gold as scored tasks, under the names of the leaderboards."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from cases.submissions.archehr import Prediction, Task
+from cases.submissions.tasks import ARCHEHR
 from cases.texts import plural
 from evals.metrics.registry import load_metrics, metrics_of, official_metrics, scale_of, score_texts
 from evals.metrics.text_metric import MetricResources, MetricSpec, NotComputed, TextPair
 from evals.scoring.gold import GoldCase, ScoringError
-from evals.scoring.measures import CaseScores, TaskScores
+from evals.scoring.scored_task import Score, ScoredTask
 from evals.scoring.tasks import TASKS, Matched, ScoredAs, Variant
-from evals.statistics.case_totals import PERCENT
-from ranking.measures import PARTS, Counts, macro, micro
+from evals.statistics.case_totals import PERCENT, CaseStatistic, Mean, MeanOf, Pooled
+from ranking.measures import PARTS, Counts, scores
+
+OVERALL = "overall_score"
+AVAILABLE = "mean_of_available"
+"""Of the text metrics that are there, where the official score lacks one. It is not official."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchehrScores(ScoredTask):
+    """A task of ArchEHR-QA, in percent.
+
+    Attributes:
+        official: Names of the scores that its leaderboard has, in its order.
+        extra: Names of others that are shown beside them.
+        parts: Scores of the leaderboard without an interval of their own.
+        overall: Name of the official overall score; None where a part of it is not computed, or labels are
+            weak.
+        not_computed: Why a metric is missing, by its name.
+    """
+
+    task: Task
+    official: tuple[str, ...]
+    extra: tuple[str, ...]
+    parts: Mapping[str, CaseStatistic]
+    overall: str | None
+    not_computed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def overall_score(self) -> float | None:
+        """The official score; None where a metric or a case is missing, which an official scorer refuses."""
+        return None if self.unscored or self.overall is None else self.values[self.overall]
+
+    @property
+    def official_values(self) -> dict[str, float]:
+        """What the leaderboard has, and the official score."""
+        values, totals = self.values, self.matrix.sum(axis=0)
+        found = {name: values[name] for name in self.official}
+        found |= {name: float(one.of(totals, len(self.matrix))) for name, one in self.parts.items()}
+        return found if self.overall_score is None else {**found, OVERALL: self.overall_score}
+
+    @property
+    def shown(self) -> dict[str, float]:
+        values = self.values
+        return {**self.official_values, **{name: values[name] for name in self.extra}}
+
+    def as_json(self) -> dict[str, Any]:
+        values, intervals = self.values, self.intervals() if len(self.case_ids) > 1 else {}
+        if self.overall_score is None:
+            intervals.pop(OVERALL, None)
+        return {
+            "task": self.task,
+            "scored_cases": len(self.case_ids),
+            "unscored_cases": list(self.unscored),
+            "values": self.official_values,
+            "extra": {name: values[name] for name in self.extra},
+            "intervals": {name: [its.low, its.high] for name, its in intervals.items()},
+            "mean_of_available": values.get(AVAILABLE),
+            "not_computed": dict(self.not_computed),
+            "notes": list(self.notes),
+        }
 
 
 def score(
@@ -25,7 +86,7 @@ def score(
     resources: MetricResources | None = None,
     *,
     refuse_unknown: bool = True,
-) -> TaskScores:
+) -> ArchehrScores:
     """Score predictions of one task; `notes` says where labels are weak.
 
     Cases without gold for the task are left out, and cases without a prediction are named in `unscored`.
@@ -54,12 +115,42 @@ def score(
             f"{unknown[0]}; an official scorer refuses the submission. See every fault:"
             " evigraph validate FILE --key KEY"
         )
-    scores = marked_if_weak(_score(task, matched, resources or MetricResources()), matched)
-    scores = replace(scores, unscored=tuple(sorted(set(wanted) - {one.made.case_id for one in matched})))
+    scored = marked_if_weak(_score(task, matched, resources or MetricResources()), matched)
+    scored = replace(scored, unscored=tuple(sorted(set(wanted) - {one.made.case_id for one in matched})))
     if not unknown:
-        return scores
+        return scored
     note = f"Ids that the key does not have count as wrong, in {plural(len(unknown), 'case')}: {unknown[0]}."
-    return replace(scores, overall=None, notes=(*scores.notes, note))
+    return replace(scored, overall=None, notes=(*scored.notes, note))
+
+
+def score_predictions(
+    made: Sequence[Prediction],
+    gold: Mapping[str, GoldCase],
+    task: Task | None = None,
+    resources: MetricResources | None = None,
+) -> list[ArchehrScores]:
+    """Score what a run predicts on a task, or on every task that both it and the key know of.
+
+    Raises:
+        ScoringError: The one task that is asked for cannot be scored.
+    """
+    scored = []
+    for one in TASKS if task is None else (task,):
+        submitted = as_submitted(one, made)
+        known = gold_for(one, gold)
+        if task is not None or any(each.case_id in known for each in submitted):
+            scored.append(score(one, submitted, gold, resources, refuse_unknown=False))
+    return scored
+
+
+def as_submitted(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
+    """What an official scorer would read of predictions: texts cut at their limit, citations as a set.
+
+    Those that it would refuse, such as an answer of 2025 without a citation, are left out.
+    """
+    rules = ARCHEHR[task]
+    entries = [rules.entry_of(one) for one in made if rules.has_part(one)]
+    return [rules.prediction_of(entry) for entry in entries if not rules.form_faults(entry, 1)]
 
 
 def gold_for(task: Task, gold: Mapping[str, GoldCase]) -> dict[str, GoldCase]:
@@ -67,17 +158,13 @@ def gold_for(task: Task, gold: Mapping[str, GoldCase]) -> dict[str, GoldCase]:
     return {case_id: case for case_id, case in gold.items() if TASKS[task].has_gold(case)}
 
 
-def marked_if_weak(scores: TaskScores, matched: Sequence[Matched]) -> TaskScores:
+def marked_if_weak(scored: ArchehrScores, matched: Sequence[Matched]) -> ArchehrScores:
     """The same scores, without anything that calls itself overall where a label is weak."""
     weak = sum(one.gold.weak for one in matched)
-    if not weak or not TASKS[scores.task].reads_labels:
-        return scores
-    return replace(
-        scores,
-        values={name: value for name, value in scores.values.items() if not name.startswith("overall_")},
-        overall=None,
-        notes=(f"{weak_note(weak, len(matched))} There is no overall_score.", *scores.notes),
-    )
+    if not weak or not TASKS[scored.task].reads_labels:
+        return scored
+    note = f"{weak_note(weak, len(matched))} There is no overall_score."
+    return replace(scored, parts={}, overall=None, notes=(note, *scored.notes))
 
 
 def weak_note(weak: int, cases: int) -> str:
@@ -88,114 +175,126 @@ def weak_note(weak: int, cases: int) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class TextScores:
-    """Text metrics over the cases.
-
-    Attributes:
-        means: By name, 0 to 100.
-        by_case: The scores of each pair by name, in the order of the pairs.
-        not_computed: Why a metric is missing.
-        overall: Mean of the metrics that the task averages; None where one of them is missing.
-        available: Mean of those of them that are there; None where none is.
-    """
-
-    means: Mapping[str, float]
-    by_case: Sequence[Mapping[str, float]]
-    not_computed: Mapping[str, str] = field(default_factory=dict)
-    overall: float | None = None
-    available: float | None = None
+def _score(task: Task, matched: Sequence[Matched], resources: MetricResources) -> ArchehrScores:
+    rules = TASKS[task]
+    columns = count_columns(rules, [rules.counts(one) for one in matched])
+    texts, missing, notes = _texts(task, matched, resources)
+    columns |= texts
+    return made_task(task, [one.made.case_id for one in matched], columns, missing, notes)
 
 
-def average(
-    task: Task, scored: Mapping[str, Sequence[float]], not_computed: Mapping[str, str], count: int
-) -> TextScores:
-    """Average scores over cases, and metrics over their means.
+def made_task(
+    task: Task,
+    case_ids: Sequence[str],
+    columns: Mapping[str, Sequence[float]],
+    not_computed: Mapping[str, str],
+    notes: tuple[str, ...] = (),
+) -> ArchehrScores:
+    """A task of its columns.
 
     Args:
-        task: Says which metrics its official score is the mean of.
-        scored: Of each metric that is computed the scores of all pairs, in its own unit.
-        not_computed: Why the others are not.
-        count: Number of pairs.
+        task: The task.
+        case_ids: Of the rows.
+        columns: Of each variant its counts and scores, as `strict correct`; text metrics by name, in percent.
+        not_computed: Why a text metric is missing.
+        notes: Beside those of the task.
     """
-    # As the official scorers do: first the mean, then the scale. The other order rounds differently.
-    scales = {name: scale_of(name) for name in scored}
-    means = {name: scales[name] * float(np.mean(values)) for name, values in scored.items()}
-    averaged = TASKS[task].averaged
-    parts = [means[name] for name in averaged if name in means]
-    mean = float(np.mean(parts)) if parts else None
-    complete = len(parts) == len(averaged)
-    return TextScores(
-        means=means,
-        by_case=[
-            {name: scale_of(name) * values[place] for name, values in scored.items()}
-            for place in range(count)
-        ],
-        not_computed={name: not_computed[name] for name in _names(metrics_of(task)) if name in not_computed},
-        overall=mean if complete else None,
-        available=None if complete else mean,
+    rules = TASKS[task]
+    texts = {name: Mean(place) for place, name in enumerate(columns) if " " not in name}
+    found = [*_count_scores(rules, [*columns]), *(Score(name, mean) for name, mean in texts.items())]
+    named: dict[str, CaseStatistic] = {one.name: one.statistic for one in found}
+    headline = None if rules.headline is None else named[rules.headline]
+    averaged = MeanOf(tuple(texts[name] for name in rules.averaged if name in texts))
+    parts: dict[str, CaseStatistic] = {}
+    overall = None if rules.averaged else rules.headline
+    if rules.averaged and headline is not None:
+        parts["overall_factuality_score"] = headline
+    if averaged.parts and len(averaged.parts) < len(rules.averaged):
+        found.append(Score(AVAILABLE, averaged))
+    elif averaged.parts:
+        overall = OVERALL
+        found.append(Score(OVERALL, averaged if headline is None else MeanOf((headline, averaged))))
+        if headline is not None:
+            parts["overall_relevance_score"] = averaged
+    names = {one.name for one in found}
+    of_texts = official_metrics(task)
+    return ArchehrScores(
+        task=task,
+        title=rules.title,
+        case_ids=tuple(case_ids),
+        columns=tuple(columns),
+        matrix=np.asarray([*columns.values()], dtype=np.float64).T,
+        scores=tuple(found),
+        headline=next((one for one in (OVERALL, rules.headline, AVAILABLE) if one in names), found[0].name),
+        official=(
+            *_names(rules, [one for one in rules.variants if one.official]),
+            *(name for name in texts if name in of_texts),
+        ),
+        # What no leaderboard has, such as MEDCON over a user's own terms.
+        extra=(
+            *_names(rules, [one for one in rules.variants if one.extra]),
+            *(name for name in texts if name not in of_texts),
+        ),
+        parts=parts,
+        overall=overall,
+        not_computed=not_computed,
+        notes=rules.notes + notes,
     )
 
 
-def _score(task: Task, matched: Sequence[Matched], resources: MetricResources) -> TaskScores:
+def _count_scores(rules: ScoredAs, columns: Sequence[str]) -> Iterator[Score]:
+    """Micro and macro scores of each variant."""
+    for variant in rules.variants:
+        # The other year's meaning of lenient stands in the long tables only.
+        main, strict = variant.official, variant.prefix in ("", "strict_")
+        # The three counts stand side by side.
+        counts = columns.index(f"{variant.name} correct")
+        for part in PARTS:
+            micro = Pooled(counts, part, rules.empty, PERCENT)
+            yield Score(f"{variant.prefix}micro_{part}", micro, main and (strict or part == "f1"))
+        for part in PARTS:
+            macro = Mean(columns.index(f"{variant.name} {part}"))
+            yield Score(f"{variant.prefix}macro_{part}", macro, main and part == "f1")
+
+
+def _names(rules: ScoredAs, variants: Sequence[Variant]) -> list[str]:
+    """`{variant}_{macro|micro}_{precision|recall|f1}`, as the leaderboard orders them."""
+    return [
+        f"{variant.prefix}{average}_{part}"
+        for variant in variants
+        for average in rules.averages
+        for part in PARTS
+    ]
+
+
+def count_columns(rules: ScoredAs, counted: Sequence[Mapping[str, Counts]]) -> dict[str, Sequence[float]]:
+    """Of each variant the counts of every case, and its scores in percent."""
+    columns: dict[str, Sequence[float]] = {}
+    for variant in rules.variants:
+        of_variant = [each[variant.name] for each in counted]
+        in_case = [scores(counts, rules.empty) for counts in of_variant]
+        for name in Counts._fields:
+            columns[f"{variant.name} {name}"] = [getattr(counts, name) for counts in of_variant]
+        for part in PARTS:
+            columns[f"{variant.name} {part}"] = [PERCENT * getattr(one, part) for one in in_case]
+    return columns
+
+
+def _texts(
+    task: Task, matched: Sequence[Matched], resources: MetricResources
+) -> tuple[dict[str, list[float]], dict[str, str], tuple[str, ...]]:
+    """Every text metric of the task in percent, why others are missing, and notes.
+
+    Metrics that read a source have pairs of their own, and need the narrative.
+    """
     rules = TASKS[task]
-    counts = [rules.counts(one) for one in matched]
-    values = _leaderboard(rules, [one for one in rules.variants if one.official], counts)
-    extra = _leaderboard(rules, [one for one in rules.variants if one.extra], counts)
-    headline = None if rules.headline is None else values[rules.headline]
     if rules.pairs is None:
-        cases = [CaseScores(one.made.case_id, its) for one, its in zip(matched, counts, strict=True)]
-        return TaskScores(task, values, headline, tuple(cases), extra=extra, notes=rules.notes)
-    notes = rules.notes
+        return {}, {}, ()
     if rules.needs_texts and any(
         one.gold.narrative is None or one.gold.essential_texts is None for one in matched
     ):
-        texts = average(task, {}, dict.fromkeys(official_metrics(task), rules.needs_texts), len(matched))
-    else:
-        texts = _texts(task, matched, resources)
-        notes += rules.text_notes
-    overall = texts.overall
-    official = official_metrics(task)
-    values |= {name: value for name, value in texts.means.items() if name in official}
-    # What no leaderboard has, such as MEDCON over a user's own terms.
-    extra |= {name: value for name, value in texts.means.items() if name not in official}
-    if headline is not None:
-        values["overall_factuality_score"] = headline
-        if overall is not None:
-            values["overall_relevance_score"] = overall
-            overall = (headline + overall) / 2
-    by_case = zip(matched, counts, texts.by_case, strict=True)
-    return TaskScores(
-        task,
-        values,
-        overall,
-        tuple(CaseScores(one.made.case_id, its, its_texts) for one, its, its_texts in by_case),
-        extra=extra,
-        mean_of_available=texts.available,
-        not_computed=texts.not_computed,
-        notes=notes,
-    )
-
-
-def _leaderboard(
-    rules: ScoredAs, variants: Sequence[Variant], counts: Sequence[Mapping[str, Counts]]
-) -> dict[str, float]:
-    """`{variant}_{macro|micro}_{precision|recall|f1}`, in percent."""
-    values: dict[str, float] = {}
-    for variant in variants:
-        of_variant = [each[variant.name] for each in counts]
-        for average_ in rules.averages:
-            scores = (macro if average_ == "macro" else micro)(of_variant, rules.empty)
-            named = zip(PARTS, scores, strict=True)
-            values |= {f"{variant.prefix}{average_}_{part}": PERCENT * value for part, value in named}
-    return values
-
-
-def _texts(task: Task, matched: Sequence[Matched], resources: MetricResources) -> TextScores:
-    """Every metric of the task; those that read a source have pairs of their own, and need the narrative."""
-    pairs_of = TASKS[task].pairs
-    assert pairs_of is not None
-    pairs = [pairs_of(one) for one in matched]
+        return {}, dict.fromkeys(official_metrics(task), rules.needs_texts), ()
+    pairs = [rules.pairs(one) for one in matched]
     sourced = [spec for spec in metrics_of(task) if spec.reads_source]
     plain = [spec for spec in metrics_of(task) if not spec.reads_source]
     scored, missing = _computed(plain, [one.all for one in pairs], resources)
@@ -204,10 +303,13 @@ def _texts(task: Task, matched: Sequence[Matched], resources: MetricResources) -
         scored |= its_scored
         missing |= its_missing
     else:
-        for name in _names(sourced):
-            reader = next(spec.columns.get(name, name) for spec in sourced if name in spec.names)
-            missing[name] = f"needs the case file (--cases FILE): {reader} reads the patient's narrative"
-    return average(task, scored, missing, len(pairs))
+        for spec in sourced:
+            for name in spec.names:
+                reader = spec.columns.get(name, name)
+                missing[name] = f"needs the case file (--cases FILE): {reader} reads the patient's narrative"
+    percent = {name: [scale_of(name) * one for one in values] for name, values in scored.items()}
+    order = [name for spec in metrics_of(task) for name in spec.names]
+    return percent, {name: missing[name] for name in order if name in missing}, rules.text_notes
 
 
 def _computed(
@@ -217,10 +319,6 @@ def _computed(
     loaded = load_metrics(specs, resources)
     missing = {name: one.reason for one in loaded if isinstance(one, NotComputed) for name in one.names}
     return score_texts([one for one in loaded if not isinstance(one, NotComputed)], pairs), missing
-
-
-def _names(specs: Iterable[MetricSpec]) -> list[str]:
-    return [name for spec in specs for name in spec.names]
 
 
 def _unknown_ids(task: Task, matched: Iterable[Matched]) -> Iterator[str]:

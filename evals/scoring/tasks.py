@@ -47,6 +47,7 @@ class ScoredAs:
     """How a task is scored.
 
     Attributes:
+        title: For people.
         needs: What a key must give of a case.
         has_gold: Whether it does; a case without labels is unlabelled, not empty.
         in_case_files: Whether gold stands in the case files, whatever a key says.
@@ -64,6 +65,7 @@ class ScoredAs:
         text_notes: And of text metrics.
     """
 
+    title: str
     needs: str
     has_gold: Callable[[GoldCase], bool]
     is_made: Callable[[Prediction], bool]
@@ -128,6 +130,7 @@ def _pairs_of_answer(matched: Matched) -> Pairs:
 
 TASKS: Mapping[Task, ScoredAs] = {
     "2026-1": ScoredAs(
+        title="2026, subtask 1: clinician question",
         needs="a clinician question",
         has_gold=lambda gold: bool(gold.question),
         is_made=lambda made: made.question is not None,
@@ -136,6 +139,7 @@ TASKS: Mapping[Task, ScoredAs] = {
         averaged=("alignscore", "rougeLsum", "medcon", "bertscore"),
     ),
     "2026-2": ScoredAs(
+        title="2026, subtask 2: evidence",
         needs="labels",
         has_gold=lambda gold: gold.labels is not None,
         is_made=lambda made: made.evidence is not None,
@@ -151,6 +155,7 @@ TASKS: Mapping[Task, ScoredAs] = {
         notes=("lenient_union counts supplementary sentences as gold, as the tables of TAMU 2026 do.",),
     ),
     "2026-3": ScoredAs(
+        title="2026, subtask 3: answer",
         needs="a clinician answer",
         has_gold=lambda gold: gold.answer is not None,
         is_made=lambda made: made.answer is not None,
@@ -158,6 +163,7 @@ TASKS: Mapping[Task, ScoredAs] = {
         averaged=("bleu", "rougeLsum", "sari", "bertscore", "alignscore", "medcon"),
     ),
     "2026-4": ScoredAs(
+        title="2026, subtask 4: links between answer and evidence",
         needs="citations of the clinician answer's sentences",
         has_gold=lambda gold: gold.links is not None,
         is_made=lambda made: made.links is not None,
@@ -167,6 +173,7 @@ TASKS: Mapping[Task, ScoredAs] = {
         headline="micro_f1",
     ),
     "2025": ScoredAs(
+        title="2025: cited answer",
         needs="labels",
         has_gold=lambda gold: gold.labels is not None,
         is_made=lambda made: made.answer is not None and made.evidence is not None,

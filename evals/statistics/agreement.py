@@ -29,7 +29,6 @@ class CohenKappa:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The whole table."""
         return tuple(range(self.labels**2))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
@@ -44,7 +43,6 @@ class CohenKappa:
         return table.ravel()
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The share of agreement that chance leaves open and that is reached."""
         table = totals.reshape(*totals.shape[:-1], self.labels, self.labels)
         items = table.sum(axis=(-1, -2))
         equal = np.trace(table, axis1=-2, axis2=-1)
@@ -67,7 +65,6 @@ class FleissKappa:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Agreement and labels."""
         return tuple(range(1 + self.labels))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
@@ -80,7 +77,6 @@ class FleissKappa:
         return np.concatenate([[(counts * (counts - 1)).sum()], counts.sum(axis=0)])
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The share of agreement that chance leaves open and that is reached."""
         agreeing, counts = totals[..., 0], totals[..., 1:]
         ratings = counts.sum(axis=-1)
         by_chance = (counts**2).sum(axis=-1)
@@ -101,7 +97,6 @@ class KrippendorffAlpha:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Agreement and labels."""
         return tuple(range(1 + self.labels))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
@@ -115,7 +110,6 @@ class KrippendorffAlpha:
         return np.concatenate([[(counts * (counts - 1) / (raters - 1)).sum()], counts.sum(axis=0)])
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """One less observed over expected disagreement."""
         agreeing, counts = totals[..., 0], totals[..., 1:]
         ratings = counts.sum(axis=-1)
         expected = ratings**2 - (counts**2).sum(axis=-1)

@@ -7,7 +7,7 @@ the weights with the matrix of cases.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -54,6 +54,24 @@ class PairedIntervals:
     difference: Interval
 
 
+Evaluated = Callable[[Floats, float], Floats]
+"""Values from sums over cases, shape (..., columns), and their number; shape (values, ...)."""
+
+
+def intervals_of(matrix: Floats, statistics: Mapping[str, CaseStatistic]) -> dict[str, Interval]:
+    """Intervals of one run's statistics, by name.
+
+    Args:
+        matrix: As in `paired_bootstrap`.
+        statistics: By name.
+    """
+
+    def values(totals: Floats, cases: float) -> Floats:
+        return evaluate([*statistics.values()], totals, cases)
+
+    return dict(zip(statistics, _bootstrap(matrix, values, RESAMPLES, LEVEL, SEED), strict=True))
+
+
 def paired_bootstrap(
     first: Floats,
     second: Floats,
@@ -76,33 +94,31 @@ def paired_bootstrap(
     Returns:
         One entry a statistic, in their order.
     """
-    cases = len(first)
-    values = _with_differences(first.sum(axis=0), second.sum(axis=0), statistics, cases)
+    width = first.shape[1]
+
+    def values(totals: Floats, cases: float) -> Floats:
+        """Of the first run, then of the second, then the differences."""
+        one = evaluate(statistics, totals[..., :width], cases)
+        other = evaluate(statistics, totals[..., width:], cases)
+        return np.concatenate([one, other, other - one])
+
+    found = _bootstrap(np.hstack([first, second]), values, resamples, level, seed)
+    count = len(statistics)
+    return [PairedIntervals(*found[place::count]) for place in range(count)]
+
+
+def _bootstrap(
+    matrix: Floats, values_of: Evaluated, resamples: int, level: float, seed: int
+) -> list[Interval]:
+    cases, totals = len(matrix), matrix.sum(axis=0)
+    values = values_of(totals, cases)
     if cases < 2:
-        return _paired([Interval(value, np.nan, np.nan, "none") for value in values.ravel().tolist()])
-    drawn = np.concatenate(
-        [
-            _with_differences(weights @ first, weights @ second, statistics, cases)
-            for weights in _weights(cases, resamples, np.random.default_rng(seed))
-        ],
-        axis=-1,
-    )
-    left_out = _with_differences(
-        first.sum(axis=0) - first, second.sum(axis=0) - second, statistics, cases - 1
-    )
-    flat = (values.ravel(), drawn.reshape(-1, resamples), left_out.reshape(-1, cases))
-    return _paired([_interval(*each, level) for each in zip(*flat, strict=True)])
-
-
-def intervals_of(matrix: Floats, statistics: Mapping[str, CaseStatistic]) -> dict[str, Interval]:
-    """Intervals of one run's statistics, by name.
-
-    Args:
-        matrix: As in `paired_bootstrap`.
-        statistics: By name.
-    """
-    found = paired_bootstrap(matrix, matrix, list(statistics.values()))
-    return {name: one.first for name, one in zip(statistics, found, strict=True)}
+        return [Interval(value, np.nan, np.nan, "none") for value in values.tolist()]
+    generator = np.random.default_rng(seed)
+    draws = [values_of(weights @ matrix, cases) for weights in _weights(cases, resamples, generator)]
+    left_out = values_of(totals - matrix, cases - 1)
+    each = zip(values, np.concatenate(draws, axis=-1), left_out, strict=True)
+    return [_interval(value, drawn, others, level) for value, drawn, others in each]
 
 
 def interval_fields(intervals: Mapping[str, Interval], cases: int) -> dict[str, object]:
@@ -130,14 +146,6 @@ def seed_interval(
     half = float(stdtrit(count - 1, (1 + level) / 2) * np.std(values, ddof=1) / np.sqrt(count))
     lowest, highest = bounds
     return Interval(mean, max(mean - half, lowest), min(mean + half, highest), "t")
-
-
-def _with_differences(
-    first: Floats, second: Floats, statistics: Sequence[CaseStatistic], cases: float
-) -> Floats:
-    """Shape (3, statistics, ...): the first run, the second, and the difference."""
-    one, other = evaluate(statistics, first, cases), evaluate(statistics, second, cases)
-    return np.stack([one, other, other - one])
 
 
 def _weights(cases: int, resamples: int, generator: np.random.Generator) -> Iterator[Floats]:
@@ -181,9 +189,3 @@ def _bca_tails(value: np.float64, drawn: Floats, left_out: Floats, tails: Floats
     if (below_pole <= 0).any():
         return None
     return np.asarray(ndtr(bias + shifted / below_pole))
-
-
-def _paired(intervals: Sequence[Interval]) -> list[PairedIntervals]:
-    """From all of the first run, then all of the second, then all differences."""
-    count = len(intervals) // 3
-    return [PairedIntervals(*intervals[index::count]) for index in range(count)]

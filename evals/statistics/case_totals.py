@@ -44,11 +44,9 @@ class Mean:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The one column."""
         return (self.column,)
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The mean."""
         return np.asarray(totals[..., self.column] / cases)
 
 
@@ -60,11 +58,9 @@ class GeometricMean:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """The one column."""
         return (self.column,)
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The exponential of the mean."""
         return np.asarray(np.exp(totals[..., self.column] / cases))
 
 
@@ -77,11 +73,9 @@ class Ratio:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Both."""
         return (self.above, self.below)
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The ratio."""
         return ratios(totals[..., self.above], totals[..., self.below])
 
 
@@ -102,11 +96,9 @@ class Pooled:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Correct, predicted, gold."""
         return (self.first, self.first + 1, self.first + 2)
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The score of the sums."""
         correct, predicted, gold = (totals[..., column] for column in self.columns)
         return np.asarray(self.scale * score_sums(self.part, correct, predicted, gold, self.empty))
 
@@ -124,29 +116,10 @@ class MeanOf:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Those of all parts."""
         return tuple(dict.fromkeys(column for part in self.parts for column in part.columns))
 
     def of(self, totals: Floats, cases: float) -> Floats:
-        """The mean of the parts."""
         return np.asarray(self.scale * np.mean([part.of(totals, cases) for part in self.parts], axis=0))
-
-
-@dataclass(frozen=True, slots=True)
-class Shifted:
-    """A statistic whose columns stand further right, beside those of others."""
-
-    statistic: CaseStatistic
-    offset: int
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Where its columns stand."""
-        return tuple(column + self.offset for column in self.statistic.columns)
-
-    def of(self, totals: Floats, cases: float) -> Floats:
-        """The statistic, of its own columns."""
-        return self.statistic.of(totals[..., self.offset :], cases)
 
 
 def evaluate(statistics: Sequence[CaseStatistic], totals: Floats, cases: float) -> Floats:

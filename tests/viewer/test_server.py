@@ -51,7 +51,7 @@ def test_the_list_scores_as_scoring_does(client: TestClient, folder: Path) -> No
     run = RunFolder(folder / "plain")
     scored = score("2026-2", predictions(run), gold_of_run(run))
     assert f">{scored.values['strict_micro_f1']:.1f}<" in client.get("/").text
-    assert f"{len(scored.cases)} cases" in client.get("/").text
+    assert f"{len(scored.case_ids)} cases" in client.get("/").text
 
 
 @pytest.mark.parametrize("text", [HOSTILE_ID, HOSTILE_FLAG, HOSTILE_ERROR, "<b>bold</b>", "<node>", "\u202e"])

@@ -15,17 +15,19 @@ import numpy as np
 from cases.records import Case
 from evals.compare.changes import CaseChange, case_change
 from evals.compare.outcomes import CaseOutcome, differing_settings, outcome_of
-from evals.pages.tables import POINTS, Cell
+from evals.pages.tables import Cell
 from evals.scoring.gold import Labels
+from evals.scoring.scored_task import Score, ScoredTask, by_task, pair
 from evals.statistics.bootstrap import paired_bootstrap
 from evals.statistics.case_totals import PERCENT, Pooled
 from graph.system import find_system
-from ranking.measures import PARTS, Part
+from ranking.measures import PARTS, Counts
 from runs.record.manifest import quoted
 from runs.record.reading import Run
 from runs.record.trace_file import Line
 from serving.journal.journal import JournalError
 from viewer.addresses import Addresses
+from viewer.opened_run import answers_of
 from viewer.pages.runs import SCORES
 from viewer.rendering import render
 
@@ -117,28 +119,51 @@ def compare(first: Run, second: Run) -> RunDifferences:
 def compare_scores(first: Run, second: Run) -> tuple[int, list[ScoreRow]]:
     """How many cases are scored in both runs, and the scores of both over these, with 95 % intervals.
 
-    They are those of the list of runs: of sentences the strict micro scores, of verdicts the accuracy.
+    They are those of the list of runs: of sentences the strict micro scores, of verdicts the accuracy, of
+    answers to BioASQ's questions the headline of each part.
     """
-    one, other = first.counts(), second.counts()
-    both = [case_id for case_id in one if case_id in other]
-    if not both:
-        return 0, []
-    before, after = (np.asarray([side[id_] for id_ in both], dtype=np.float64) for side in (one, other))
-    scoring = find_system(first.manifest.system).score
-    parts: Sequence[Part] = PARTS if scoring == "archehr" else ("f1",)
-    statistics = [Pooled(0, part, "perfect", PERCENT) for part in parts]
-    rows = []
-    for part, found in zip(parts, paired_bootstrap(before, after, statistics), strict=True):
-        one_part = f"strict micro {part.replace('f1', 'F1')}"
-        rows.append(
-            ScoreRow(
-                one_part if len(parts) > 1 else SCORES.get(scoring or "", part),
-                POINTS.cell(found.first),
-                POINTS.cell(found.second),
-                POINTS.cell(found.difference, signed=True),
+    scored, rows = 0, []
+    for one, other in by_task([_scored(first), _scored(second)]):
+        paired = pair(one, other)
+        shown = [score for score in paired.scores if not one.headline_title or score.name == one.headline]
+        scored = max(scored, len(paired.case_ids))
+        if not paired.case_ids:
+            continue
+        found = paired_bootstrap(paired.first, paired.second, [score.statistic for score in shown])
+        for score, its in zip(shown, found, strict=True):
+            rows.append(
+                ScoreRow(
+                    one.headline_title or score.name,
+                    one.form.cell(its.first),
+                    one.form.cell(its.second),
+                    one.form.cell(its.difference, signed=True),
+                )
             )
-        )
-    return len(both), rows
+    return scored, rows
+
+
+def _scored(run: Run) -> Sequence[ScoredTask]:
+    """What the index of a run has counted, or every part of answers to BioASQ's questions."""
+    scoring = find_system(run.manifest.system).score or ""
+    if scoring not in SCORES:
+        return answers_of(run.path)
+    counts = run.counts()
+    verdicts = scoring == "verdict"
+    scores = [
+        Score(f"strict micro {part.replace('f1', 'F1')}", Pooled(0, part, "perfect", PERCENT))
+        for part in (("f1",) if verdicts else PARTS)
+    ]
+    task = ScoredTask(
+        task=scoring,
+        title=SCORES[scoring],
+        case_ids=tuple(counts),
+        columns=Counts._fields,
+        matrix=np.asarray([*counts.values()], dtype=np.float64).reshape(-1, len(Counts._fields)),
+        scores=tuple(scores),
+        headline=scores[-1].name,
+        headline_title=SCORES[scoring] if verdicts else "",
+    )
+    return [task]
 
 
 def compare_case(first: Run, second: Run, case_id: str) -> Difference:

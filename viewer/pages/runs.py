@@ -26,7 +26,7 @@ from viewer.opened_run import Ended, ReviewStates
 from viewer.rendering import duration, render
 
 if TYPE_CHECKING:
-    from evals.bioasq.headlines import Headline
+    from evals.scoring.scored_task import ScoredTask
 
 ALL_FAILED = "all failed"
 """The status of a run that finished without one good case: no success."""
@@ -63,7 +63,7 @@ class ListedRun:
     reviewed: int = 0
     score: float | None = None
     score_name: str = ""
-    answers: tuple[Headline, ...] = ()
+    answers: tuple[ScoredTask, ...] = ()
 
     @property
     def shown_score(self) -> str:
@@ -76,7 +76,7 @@ class ListedRun:
 
 
 def listed(
-    name: str, path: Path, manifest: Manifest, totals: Totals, answers: tuple[Headline, ...] = ()
+    name: str, path: Path, manifest: Manifest, totals: Totals, answers: tuple[ScoredTask, ...] = ()
 ) -> ListedRun:
     """A run's row."""
     known = dict(totals.statuses)
@@ -84,9 +84,10 @@ def listed(
     score: float | None = None
     scored, score_name = totals.scored, SCORES.get(find_system(manifest.system).score or "", "")
     if answers:
-        score_name, score, scored = answers[0]
+        first = answers[0]
+        score_name, score, scored = first.headline_title, first.headline_value, len(first.case_ids)
     elif scored and score_name:
-        score = 100 * scores(Counts(totals.correct, totals.predicted, totals.gold), "perfect").f1
+        score = _micro(totals)["f1"]
     return ListedRun(
         name=name,
         path=str(path),
@@ -214,7 +215,7 @@ def run_page(
     addresses: Addresses,
     rows_script: str | None = None,
     review_links: ReviewLinks | None = None,
-    answers: tuple[Headline, ...] = (),
+    answers: tuple[ScoredTask, ...] = (),
 ) -> str:
     """The page as HTML."""
     manifest = ended.manifest
@@ -332,11 +333,8 @@ def _evidence(totals: Totals) -> dict[str, Any] | None:
     """Micro scores times 100, named as in `evigraph score`; None where no case has labels of both sides."""
     if not totals.scored:
         return {"cases": 0, "reviewed": totals.reviewed} if totals.reviewed else None
-    found = scores(Counts(totals.correct, totals.predicted, totals.gold), "perfect")
-    return {
-        "cases": totals.scored,
-        "reviewed": totals.reviewed,
-        "precision": 100 * found.precision,
-        "recall": 100 * found.recall,
-        "f1": 100 * found.f1,
-    }
+    return {"cases": totals.scored, "reviewed": totals.reviewed, **_micro(totals)}
+
+
+def _micro(totals: Totals) -> dict[str, float]:
+    return scores(Counts(totals.correct, totals.predicted, totals.gold), "perfect").in_percent()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cases.submissions.bioasq import BIOASQ_TASKS, BioasqTask
-from evals.bioasq.scores import gives_biomedical, score_run
+from evals.run_scores import family_of, score_run
 from evals.scoring.gold import ScoringError
 from evals.submissions import RunSubmission, prepare
 from tests.evals.bioasq.runs import failed, ideal_lines, make_run
@@ -76,20 +76,20 @@ def test_list_entries_that_are_too_long_or_too_many_are_left_out_and_said(tmp_pa
 def test_a_run_of_questions_is_told_from_others(tmp_path: Path) -> None:
     other = tmp_path / "archehr"
     other.mkdir()
-    assert gives_biomedical(make_run(tmp_path, []))
-    assert not gives_biomedical(make_archehr_run(other, ["1"], [done("1")]))
+    assert family_of(make_run(tmp_path, []).path) == "questions"
+    assert family_of(make_archehr_run(other, ["1"], [done("1")]).path) == "tasks"
 
 
 def test_snippets_that_a_question_came_with_are_no_prediction(tmp_path: Path) -> None:
     run = make_run(tmp_path, ideal_lines(), documents={"phase": "b"})
-    assert [one.part for one in score_run(run)] == ["yesno", "factoid", "list", "ideal"]
+    assert [one.task for one in score_run(run)] == ["yesno", "factoid", "list", "ideal"]
 
 
 def test_one_phase_and_some_questions_can_be_scored_alone(tmp_path: Path) -> None:
     run = make_run(tmp_path, ideal_lines())
     ids = ",".join(line["case_id"] for line in ideal_lines()[:3])
     found = score_run(run, case_ids=ids, task="bioasq-a")
-    assert [(one.part, one.of_all.questions) for one in found] == [("documents", 3), ("snippets", 3)]
+    assert [(one.task, len(one.case_ids)) for one in found] == [("documents", 3), ("snippets", 3)]
 
 
 def test_a_run_without_anything_to_score_says_what_to_give(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from evals.compare.comparison import Comparison, compare_runs
 from evals.compare.differences import Settings
 from evals.compare.outcomes import CaseOutcome, RunOutcomes, Usage
 from evals.scoring.gold import GoldCase, Labels
-from evals.scoring.measures import CaseScores, TaskScores
-from evals.scoring.scored_tasks import score_predictions
+from evals.scoring.score import ArchehrScores, count_columns, made_task, score_predictions
+from evals.scoring.tasks import TASKS
 from ranking.measures import Counts
 from runs.record.manifest import Inputs, Manifest
 
@@ -76,7 +76,7 @@ def compared(
     return compare_runs(first, second, scores, labels, settings)
 
 
-def _scored(run: RunOutcomes, labels: Mapping[str, Labels]) -> list[TaskScores]:
+def _scored(run: RunOutcomes, labels: Mapping[str, Labels]) -> list[ArchehrScores]:
     done = [case for case in run.cases.values() if not case.error]
     made = [Prediction(case.case_id, evidence=tuple(case.essential)) for case in done]
     return score_predictions(
@@ -86,19 +86,13 @@ def _scored(run: RunOutcomes, labels: Mapping[str, Labels]) -> list[TaskScores]:
 
 def task_scores(
     task: Task,
-    counts: Mapping[str, Sequence[tuple[int, int, int]]],
+    counts: Sequence[tuple[int, int, int]] = (),
     texts: Mapping[str, Sequence[float]] | None = None,
-    ids: Sequence[str] | None = None,
-) -> TaskScores:
-    """Scores of cases `0`, `1`, ... with the counts and text metrics that are given for each."""
-    texts = texts or {}
-    (length,) = {len(values) for values in (*counts.values(), *texts.values())}
-    cases = tuple(
-        CaseScores(
-            ids[place] if ids else str(place),
-            {name: Counts(*values[place]) for name, values in counts.items()},
-            {name: values[place] for name, values in texts.items()},
-        )
-        for place in range(length)
-    )
-    return TaskScores(task, {}, None, cases)
+    ids: Sequence[str] = "0123456789abcdef",
+) -> ArchehrScores:
+    """Scores of cases with counts, which are those of every variant, and text metrics of each."""
+    (length,) = {len(values) for values in (counts, *(texts or {}).values()) if values}
+    rules = TASKS[task]
+    variants = [variant.name for variant in rules.variants]
+    columns = count_columns(rules, [dict.fromkeys(variants, Counts(*one)) for one in counts])
+    return made_task(task, ids[:length], {**columns, **(texts or {})}, {})

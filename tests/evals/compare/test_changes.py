@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evals.compare.changes import (
     CaseChange,
     by_gain,
     case_change,
-    cohen_kappa,
     intent_changes,
     route_changes,
 )
@@ -65,26 +62,3 @@ def test_intents_and_answers() -> None:
     found = case_change(outcome("k", intent=None), outcome("k", answer="No."), None)
     assert (found.intents, found.answer_changed) == ((None, "prognosis"), True)
     assert intent_changes([found]) == {("(none)", "prognosis"): 1}
-
-
-@pytest.mark.parametrize(
-    ("table", "kappa"),
-    [((20, 5, 10, 15), 0.4), ((45, 15, 25, 15), 0.1304), ((0, 5, 5, 0), -1.0), ((3, 0, 0, 3), 1.0)],
-)
-def test_kappa_of_known_tables(table: tuple[int, int, int, int], kappa: float) -> None:
-    cells = (("y", "y"), ("y", "n"), ("n", "y"), ("n", "n"))
-    pairs = [cell for cell, count in zip(cells, table, strict=True) for _ in range(count)]
-    assert cohen_kappa(pairs) == pytest.approx(kappa, abs=1e-4)
-
-
-@pytest.mark.parametrize("count", [0, 1, 7])
-def test_one_label_for_everything_has_no_kappa(count: int) -> None:
-    assert cohen_kappa([("essential", "essential")] * count) is None
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("ab")), min_size=1))
-def test_kappa_is_symmetric_and_at_most_1(pairs: list[tuple[str, str]]) -> None:
-    kappa = cohen_kappa(pairs)
-    swapped = cohen_kappa([(other, one) for one, other in pairs])
-    assert kappa == (None if swapped is None else pytest.approx(swapped))
-    assert kappa is None or kappa <= 1

@@ -13,26 +13,24 @@ TEXTS = {"bleu": [1.0, 2, 3, 4], "rougeLsum": [10.0, 20, 30, 40]}
 PARTS = ("precision", "recall", "f1")
 
 
-def by_name(
-    task: Task, first: dict[str, list[tuple[int, int, int]]], second: dict[str, list[tuple[int, int, int]]]
-) -> dict[str, MetricDifference]:
-    (found,) = compare_scores([task_scores(task, first)], [task_scores(task, second)], FEW)
+def named(task: Task) -> dict[str, MetricDifference]:
+    (found,) = compare_scores([task_scores(task, FIRST)], [task_scores(task, SECOND)], FEW)
     return {metric.name: metric for metric in found.metrics}
 
 
 @pytest.mark.parametrize(
-    ("task", "variant", "prefix", "empty"),
+    ("task", "prefix", "empty"),
     [
-        ("2026-2", "strict", "strict_", "perfect"),
-        ("2026-2", "lenient_union", "lenient_union_", "perfect"),
-        ("2026-4", "links", "", "zero"),
-        ("2025", "lenient_union", "lenient_", "zero"),
+        ("2026-2", "strict_", "perfect"),
+        ("2026-2", "lenient_union_", "perfect"),
+        ("2026-4", "", "zero"),
+        ("2025", "lenient_", "zero"),
     ],
 )
 def test_values_are_those_of_the_scorer_under_the_leaderboards_names(
-    task: Task, variant: str, prefix: str, empty: EmptyRule
+    task: Task, prefix: str, empty: EmptyRule
 ) -> None:
-    found = by_name(task, {variant: FIRST}, {variant: SECOND})
+    found = named(task)
     counts = [Counts(*each) for each in FIRST], [Counts(*each) for each in SECOND]
     for average, function in (("micro", micro), ("macro", macro)):
         for part in PARTS:
@@ -47,35 +45,34 @@ def test_the_overall_score_of_answers_is_the_mean_of_its_metrics() -> None:
     names = ("alignscore", "rougeLsum", "medcon", "bertscore")
     first = {name: [float(place), place + 2.0] for place, name in enumerate(names)}
     second = {name: [value + 10 for value in values] for name, values in first.items()}
-    (found,) = compare_scores([task_scores("2026-1", {}, first)], [task_scores("2026-1", {}, second)], FEW)
+    (found,) = compare_scores([task_scores("2026-1", (), first)], [task_scores("2026-1", (), second)], FEW)
     overall = found.metrics[-1]
     assert (overall.name, overall.first.value, overall.second.value) == ("overall_score", 2.5, 12.5)
 
 
 def test_a_missing_metric_leaves_no_overall_score() -> None:
-    (found,) = compare_scores([task_scores("2026-3", {}, TEXTS)], [task_scores("2026-3", {}, TEXTS)], FEW)
+    (found,) = compare_scores([task_scores("2026-3", (), TEXTS)], [task_scores("2026-3", (), TEXTS)], FEW)
     assert [metric.name for metric in found.metrics] == ["bleu", "rougeLsum", "mean_of_available"]
 
 
 def test_the_overall_score_of_2025_is_half_factuality() -> None:
     names = ("alignscore", "rougeLsum", "bleu", "medcon", "bertscore", "sari")
-    scores = task_scores("2025", {"strict": FIRST}, {name: [8.0] * 4 for name in names})
+    scores = task_scores("2025", FIRST, {name: [8.0] * 4 for name in names})
     (found,) = compare_scores([scores], [scores], FEW)
-    named = {metric.name: metric.first.value for metric in found.metrics}
-    assert named["overall_score"] == pytest.approx((named["strict_micro_f1"] + 8) / 2)
+    values = {metric.name: metric.first.value for metric in found.metrics}
+    assert values["overall_score"] == pytest.approx((values["strict_micro_f1"] + 8) / 2)
 
 
 @pytest.mark.parametrize(("task", "other"), [("2025", "lenient_2026_"), ("2026-2", "lenient_union_")])
 def test_the_other_years_meaning_of_lenient_is_left_out_of_short_tables(task: Task, other: str) -> None:
-    counts = dict.fromkeys(("strict", "lenient", "lenient_union"), FIRST)
-    found = by_name(task, counts, counts)
+    found = named(task)
     assert found["lenient_micro_f1"].main
     assert not found[f"{other}micro_f1"].main
 
 
 def test_only_cases_that_both_runs_have_scored_count() -> None:
-    first = task_scores("2026-2", {"strict": FIRST}, ids=["a", "b", "c", "d"])
-    second = task_scores("2026-2", {"strict": SECOND}, ids=["d", "b", "x", "a"])
+    first = task_scores("2026-2", FIRST, ids=["a", "b", "c", "d"])
+    second = task_scores("2026-2", SECOND, ids=["d", "b", "x", "a"])
     (found,) = compare_scores([first], [second], FEW)
     assert (found.cases, found.only_first, found.only_second) == (3, ("c",), ("x",))
     value = found.metrics[2].first.value
@@ -83,34 +80,20 @@ def test_only_cases_that_both_runs_have_scored_count() -> None:
 
 
 def test_a_metric_of_one_run_is_named_and_not_compared() -> None:
-    first = task_scores("2026-3", {}, TEXTS)
-    second = task_scores("2026-3", {}, {"bleu": TEXTS["bleu"]})
+    first = task_scores("2026-3", (), TEXTS)
+    second = task_scores("2026-3", (), {"bleu": TEXTS["bleu"]})
     (found,) = compare_scores([first], [second], FEW)
-    assert [metric.name for metric in found.metrics] == ["bleu", "mean_of_available"]
-    assert found.not_shared == ("rougeLsum",)
-
-
-def test_tasks_stay_apart_when_they_share_resamples() -> None:
-    evidence, answers = task_scores("2026-2", {"strict": FIRST}), task_scores("2026-3", {}, TEXTS)
-    others = task_scores("2026-2", {"strict": SECOND}), task_scores("2026-3", {}, TEXTS)
-    together = compare_scores([evidence, answers], others, FEW)
-    apart = [
-        *compare_scores([evidence], others[:1], FEW),
-        *compare_scores([answers], others[1:], FEW),
-    ]
-    assert [task.task for task in together] == ["2026-2", "2026-3"]
-    for one, other in zip(together, apart, strict=True):
-        for metric, alone in zip(one.metrics, other.metrics, strict=True):
-            assert metric.difference[:3] == pytest.approx(alone.difference[:3])
+    assert [metric.name for metric in found.metrics] == ["bleu"]
+    assert found.not_shared == ("mean_of_available", "rougeLsum")
 
 
 def test_a_task_of_one_run_is_left_out() -> None:
-    assert compare_scores([task_scores("2026-2", {"strict": FIRST})], [], FEW) == []
+    assert compare_scores([task_scores("2026-2", FIRST)], [], FEW) == []
 
 
 def test_the_best_of_many_gets_wider_intervals_and_larger_p_values() -> None:
-    first = [task_scores("2026-2", {"strict": FIRST * 3})]
-    second = [task_scores("2026-2", {"strict": SECOND * 3})]
+    first = [task_scores("2026-2", FIRST * 3)]
+    second = [task_scores("2026-2", SECOND * 3)]
     (alone,) = compare_scores(first, second, Settings(resamples=999))
     (best,) = compare_scores(first, second, Settings(resamples=999, candidates=8))
     assert Settings(candidates=8).level == pytest.approx(1 - 0.05 / 8)

@@ -172,12 +172,12 @@ def test_every_form_has_differences_and_costs() -> None:
     made = table(half=HALF, perfect=PERFECT)
     text = as_markdown([made], [])
     assert "## Evidence by system and recipe" in text
-    assert "| mean AP | to half | to all sentences |" in text
-    assert "| perfect | 2.0 | 1,000 | 50 | 3.2 | 50% |" in text
+    assert "| mean AP | to half | p to half | to all sentences | p to all sentences |" in text
+    assert "| perfect | 2.0 | 1,000 | 50 | 3.2 | 50 |" in text
     assert "corrected for the number of rows (Holm)" in text
     lines = list(csv.DictReader(io.StringIO(as_csv([made]))))
     found = {line["column"]: line["value"] for line in lines if line["row"] == "perfect"}
-    assert found["F1"] == "1.000" and found["calls"] == "2.000" and float(found["p to half"]) <= 1
+    assert found["F1"] == "1.000" and found["calls"] == "2.0" and float(found["p to half"]) <= 1
     page = as_page([made], [])
     assert page.count("<svg") == 1 and "to all sentences" in page
     perfect = as_object(made)["rows"][1]
@@ -194,7 +194,7 @@ def test_the_terminal_gets_the_columns_that_fit() -> None:
 
 def test_costs_that_were_not_recorded_are_left_blank() -> None:
     made = table(half=replace(HALF, costs=replace(COSTS, processor_seconds=None)))
-    assert costs_of(made).rows[0][-2:] == ["", "50%"]
+    assert [cell.text for cell in costs_of(made).cells[0][-2:]] == ["-", "50"]
 
 
 def test_holm_multiplies_the_smallest_by_all_and_never_turns_the_order() -> None:

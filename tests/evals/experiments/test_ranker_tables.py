@@ -96,12 +96,7 @@ def test_one_seed_has_no_interval_and_null_ends() -> None:
     (table,) = tables("abridge-2", {"x": {1: scored(RIGHT)}})
     interval = table.rows[0].values[-1]
     assert interval is not None and math.isnan(interval.low)
-    assert as_object(table)["rows"][0]["values"]["F1"] == {
-        "value": 100.0,
-        "low": None,
-        "high": None,
-        "method": "none",
-    }
+    assert as_object(table)["rows"][0]["values"]["F1"] == {"value": 100.0, "interval": None}
 
 
 def test_cut_offs_are_tuned_on_the_tuning_part() -> None:

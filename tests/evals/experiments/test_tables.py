@@ -6,14 +6,13 @@ from cases.submissions.archehr import Prediction
 from evals.experiments.render import as_csv, as_markdown
 from evals.experiments.tables import PaperTable, make_table
 from evals.scoring.gold import GoldCase
-from evals.scoring.measures import TaskScores
-from evals.scoring.score import score
+from evals.scoring.score import ArchehrScores, score
 from tests.evals.scoring.examples import evidence, labelled
 
 KEY = {str(n): labelled(str(n), "12", "3", "4") for n in range(6)}
 
 
-def row(*ids: str) -> TaskScores:
+def row(*ids: str) -> ArchehrScores:
     return score("2026-2", [evidence(str(n), made) for n, made in enumerate(ids)], KEY)
 
 
@@ -21,7 +20,7 @@ PERFECT = row("12", "12", "12", "12", "12", "12")
 HALF = row("1", "2", "14", "1", "2", "23")
 
 
-def made(scored: dict[str, TaskScores]) -> PaperTable:
+def made(scored: dict[str, ArchehrScores]) -> PaperTable:
     table = make_table("3", scored)
     assert table is not None
     return table
@@ -99,7 +98,8 @@ def test_markdown_prints_evidence_as_shares_as_the_paper_does() -> None:
 def test_comma_separated_values_are_one_line_each() -> None:
     lines = as_csv([made({"perfect": PERFECT, "half": HALF})]).splitlines()
     assert lines[0] == "table,row,column,value,low,high,cases"
-    assert len(lines) == 1 + 2 * 12
+    # Of the second row its difference and p as well.
+    assert len(lines) == 1 + 2 * 12 + 2
     assert lines[1] == "3,perfect,Strict Macro P,1.0000,1.0000,1.0000,6"
 
 

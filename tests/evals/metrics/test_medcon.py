@@ -9,8 +9,8 @@ from evals.metrics.medcon import (
     SEMANTIC_GROUPS,
     Concept,
     Medcon,
-    QuickUmlsMatcher,
     concept_f1,
+    concepts_of,
     read_terms,
 )
 from evals.metrics.text_metric import TextPair
@@ -21,26 +21,11 @@ _INFARCTION = Concept("myocardial infarction", "C0027051")
 _FEVER = Concept("fever", "C0015967")
 
 
-class _Index:
-    """Answers in the form of QuickUMLS 1.4.2."""
-
-    def match(self, text: str) -> list[list[dict[str, object]]]:
-        found = [concept for concept in (_HEART_ATTACK, _INFARCTION, _FEVER) if concept.term in text.lower()]
-        return [[self._candidate(text, concept)] for concept in found]
-
-    def _candidate(self, text: str, concept: Concept) -> dict[str, object]:
-        start = text.lower().index(concept.term)
-        end = start + len(concept.term)
-        return {
-            "start": start,
-            "end": end,
-            "ngram": text[start:end],
-            "term": concept.term,
-            "cui": concept.cui,
-            "similarity": 1.0,
-            "semtypes": {"T047"},
-            "preferred": 1,
-        }
+def _found(text: str) -> list[Concept]:
+    """By candidates in the form of QuickUMLS 1.4.2."""
+    known = [concept for concept in (_HEART_ATTACK, _INFARCTION, _FEVER) if concept.term in text.lower()]
+    candidate = {"ngram": text, "similarity": 1.0, "semtypes": {"T047"}, "preferred": 1}
+    return concepts_of([[{**candidate, **concept._asdict()}] for concept in known])
 
 
 def test_a_synonym_is_as_good() -> None:
@@ -68,12 +53,12 @@ def test_nothing_shared_scores_0(prediction: list[Concept], reference: list[Conc
 
 
 def test_quickumls_terms_are_those_of_the_vocabulary() -> None:
-    assert QuickUmlsMatcher(_Index()).match("FEVER after Heart attack") == [_HEART_ATTACK, _FEVER]
+    assert _found("FEVER after Heart attack") == [_HEART_ATTACK, _FEVER]
 
 
 def test_pairs_are_scored_in_their_order() -> None:
     pairs = [TextPair("Fever", "fever, heart attack"), TextPair("none", "fever")]
-    assert Medcon(QuickUmlsMatcher(_Index())).score(pairs) == [(pytest.approx(2 / 3),), (0,)]
+    assert Medcon(_found).score(pairs) == [(pytest.approx(2 / 3),), (0,)]
 
 
 def _terms(folder: Path, *lines: str) -> Path:

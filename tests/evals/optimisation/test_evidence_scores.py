@@ -44,4 +44,4 @@ def test_a_case_that_failed_counts_as_one_without_evidence(part: Part) -> None:
 def test_only_the_first_cases_count(part: Part) -> None:
     every = Ran(*(done(part, place) for place in range(4)))
     scores, failures = evidence_scores(cast("RunFolder", every), part, 2)
-    assert (len(scores.cases), failures) == (2, 0)
+    assert (len(scores.case_ids), failures) == (2, 0)

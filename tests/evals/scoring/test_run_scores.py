@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cases.submissions.archehr import Task
-from evals.scoring.scored_tasks import ScoredTask, score_run
+from evals.run_scores import score_run
+from evals.scoring.score import ArchehrScores
 from runs.record.folder import RunFolder
 from tests.evals.scoring.runs import done, failed, make_run
 
@@ -22,51 +23,52 @@ def key_of(folder: Path, case_ids: str) -> Path:
     return path
 
 
-def scored(run: RunFolder, task: Task = "2026-2", case_ids: str | None = None) -> ScoredTask:
+def scored(run: RunFolder, task: Task = "2026-2", case_ids: str | None = None) -> ArchehrScores:
     (one,) = score_run(run, task=task, case_ids=case_ids)
+    assert isinstance(one, ArchehrScores)
     assert ("overall_score" in one.as_json()["values"]) == (one.overall_score is not None)
     return one
 
 
 def test_a_run_of_all_cases_has_an_official_score(tmp_path: Path) -> None:
     one = scored(make_run(tmp_path, "789", map(done, "789"), keys=[key_of(tmp_path, "789")]))
-    assert one.scores.unscored == ()
+    assert one.unscored == ()
     assert one.overall_score == pytest.approx(200 / 3)
 
 
 def test_a_limited_run_has_none_and_names_what_it_left_out(tmp_path: Path) -> None:
     run = make_run(tmp_path, "789", [done("7")], limit=1, keys=[key_of(tmp_path, "789")])
     one = scored(run)
-    assert (one.scores.unscored, one.overall_score) == (("8", "9"), None)
-    assert one.scores.notes[-1] == "The run was limited to 1 case (--limit)."
-    assert one.scores.values["strict_micro_f1"] == pytest.approx(200 / 3)
+    assert (one.unscored, one.overall_score) == (("8", "9"), None)
+    assert one.notes[-1] == "The run was limited to 1 case (--limit)."
+    assert one.values["strict_micro_f1"] == pytest.approx(200 / 3)
 
 
 def test_a_part_that_is_asked_for_is_whole(tmp_path: Path) -> None:
     run = make_run(tmp_path, "789", [done("7")], limit=1, keys=[key_of(tmp_path, "789")])
     one = scored(run, case_ids="7")
-    assert (one.scores.unscored, one.overall_score is not None) == ((), True)
+    assert (one.unscored, one.overall_score is not None) == ((), True)
 
 
 def test_a_case_that_cannot_be_read_counts_where_the_key_labels_it(tmp_path: Path) -> None:
     lines = [done("7"), failed("8", "invalid_input"), failed("9", "invalid_input")]
     run = make_run(tmp_path, "789", lines, unreadable="89", keys=[key_of(tmp_path, "78")])
     one = scored(run)
-    assert (one.scores.unscored, one.overall_score) == (("8",), None)
+    assert (one.unscored, one.overall_score) == (("8",), None)
 
 
 def test_a_case_that_cannot_be_read_counts_where_its_labels_stand_beside_its_texts(tmp_path: Path) -> None:
     lines = [done("7"), failed("8", "invalid_input")]
     one = scored(make_run(tmp_path, "78", lines, labels=LABELS, unreadable="8"))
-    assert (one.scores.unscored, one.overall_score) == (("8",), None)
+    assert (one.unscored, one.overall_score) == (("8",), None)
 
 
 def test_questions_stand_in_the_case_file_whatever_the_key_says(tmp_path: Path) -> None:
     lines = [done("7", interpreted_question="Why?"), failed("8", "invalid_input")]
     run = make_run(tmp_path, "78", lines, unreadable="8", keys=[key_of(tmp_path, "7")])
-    assert scored(run, "2026-1").scores.unscored == ("8",)
+    assert scored(run, "2026-1").unscored == ("8",)
 
 
 def test_a_case_of_the_key_that_the_case_file_lacks_is_missing(tmp_path: Path) -> None:
     one = scored(make_run(tmp_path, "7", [done("7")], keys=[key_of(tmp_path, "78")]))
-    assert (one.scores.unscored, one.overall_score) == (("8",), None)
+    assert (one.unscored, one.overall_score) == (("8",), None)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cases.records import Verdict
-from evals.verdicts.scores import Classes, Question, Questions, case_matrix, score_questions, statistics
+from evals.verdicts.scores import Classes, VerdictScores, case_matrix, score_questions, statistics
 from graph.timeaware import TimeawareRecipe
 from tests.nodes.literature_builders import read_as
 
@@ -48,49 +48,44 @@ def test_many_draws_are_scored_at_once() -> None:
     assert statistics(2)["accuracy"].of(draws, 2).tolist() == [50.0, 100.0]
 
 
-def questions(*read: tuple[Verdict, str], **verdict: Any) -> Questions:
-    """By what the key says and how the passages were read."""
-    answered = tuple(
-        Question(str(number), gold, tuple(read_as(letters))) for number, (gold, letters) in enumerate(read)
+def questions(classes: Classes, *read: tuple[Verdict, str], **recipe: Any) -> VerdictScores:
+    """By what the key says and how the passages were read; one more question has failed."""
+    key: dict[str, Verdict] = {str(number): gold for number, (gold, _) in enumerate(read)}
+    passages = {str(number): read_as(letters) for number, (_, letters) in enumerate(read)}
+    found = score_questions(
+        {**key, "failed": "yes"}, passages, TimeawareRecipe.model_validate(recipe), classes
     )
-    return Questions(answered, ("failed",), TimeawareRecipe.model_validate({"verdict": verdict}))
+    assert found is not None
+    return found
 
 
 def test_two_answers_leave_out_questions_whose_key_is_unknown() -> None:
-    found = score_questions(questions(("yes", "SN"), ("unknown", "NN"), ("no", "SR")), 2)
-    assert found is not None
-    assert (found.cases, found.gold, found.given) == (2, {"yes": 1, "no": 1}, {"yes": 1, "no": 1})
-    assert found.values["macro_f1"].value == 100
+    found = questions(2, ("yes", "SN"), ("unknown", "NN"), ("no", "SR"))
+    assert (found.case_ids, found.gold, found.given) == (("0", "2"), {"yes": 1, "no": 1}, {"yes": 1, "no": 1})
+    assert found.headline_value == 100
 
 
 def test_three_answers_are_counted_by_their_own_rule_of_ties() -> None:
-    found = score_questions(questions(("no", "SR"), ("unknown", "")), 3)
-    assert found is not None
-    assert found.given == {"yes": 1, "no": 0, "unknown": 1}
+    assert questions(3, ("no", "SR"), ("unknown", "")).given == {"yes": 1, "no": 0, "unknown": 1}
 
 
 def test_a_case_that_failed_is_named_and_never_wrong() -> None:
-    found = score_questions(questions(("yes", "S"), ("no", "R")), 2)
-    assert found is not None
-    assert found.unscored == ("failed",)
-    assert found.values["accuracy"].value == 100
+    found = questions(2, ("yes", "S"), ("no", "R"))
+    assert (found.unscored, found.values["accuracy"]) == (("failed",), 100)
 
 
 def test_every_value_has_its_interval() -> None:
     three: list[tuple[Verdict, str]] = [("yes", "S"), ("no", "S"), ("no", "R")]
-    found = score_questions(questions(*three * 4), 2)
-    assert found is not None
-    assert all(one.low <= one.value <= one.high for one in found.values.values())
-    assert found.values["macro_f1"].low < found.values["macro_f1"].high
+    found = questions(2, *three * 4).intervals()
+    assert all(one.low <= one.value <= one.high for one in found.values())
+    assert found["macro_f1"].low < found["macro_f1"].high
 
 
 def test_what_follows_the_released_code_is_told() -> None:
-    recipe = TimeawareRecipe.model_validate({"reading": {"doc_mode": "top3"}})
-    one = Questions((Question("1", "yes", tuple(read_as("S"))),), (), recipe)
-    found = score_questions(one, 3)
-    assert found is not None
+    found = questions(3, ("yes", "S"), reading={"doc_mode": "top3"})
     assert "As in the released code: doc_mode=top3." in found.notes
 
 
 def test_no_question_of_an_answer_is_no_score() -> None:
-    assert score_questions(questions(("unknown", "N")), 2) is None
+    recipe = TimeawareRecipe.model_validate({})
+    assert score_questions({"0": "unknown"}, {"0": read_as("N")}, recipe, 2) is None
