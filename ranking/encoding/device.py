@@ -53,7 +53,9 @@ def resolve_precision(precision: Precision, device: torch.device) -> Multiplied:
         return precision
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float32"
-    return "bfloat16" if device.type == "cpu" and _multiplies_bfloat16() else "float32"
+    # Without instructions for it, a processor converts every product first.
+    multiplies = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bfloat16" if device.type == "cpu" and multiplies else "float32"
 
 
 def autocast(precision: Multiplied, device: torch.device) -> AbstractContextManager[None]:
@@ -63,10 +65,3 @@ def autocast(precision: Multiplied, device: torch.device) -> AbstractContextMana
     import torch
 
     return torch.autocast(device.type, torch.bfloat16)
-
-
-def _multiplies_bfloat16() -> bool:
-    """Whether the processor has instructions for it; without them every product is converted first."""
-    import torch
-
-    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

@@ -69,10 +69,10 @@ class SilentWatcher:
     """Shows nothing."""
 
     def update(self, progress: TrainingProgress) -> None:
-        """Nothing."""
+        pass
 
     def notify(self, text: str) -> None:
-        """Nothing."""
+        pass
 
 
 BEST = "best.safetensors"

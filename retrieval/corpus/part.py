@@ -121,7 +121,7 @@ class PartWriter:
             "ids": ids[order],
             "numbers": order.astype(np.int32),
             "terms": postings.terms,
-            "occurrences": occurrences(postings),
+            "occurrences": postings.occurrences,
             "starts": postings.starts,
             "documents": postings.documents,
             "counts": np.minimum(postings.counts, np.iinfo(np.uint16).max).astype(np.uint16),
@@ -147,12 +147,6 @@ class PartWriter:
             self._texts.close()
         finally:
             shutil.rmtree(self._temporary, ignore_errors=True)
-
-
-def occurrences(postings: Postings) -> NDArray[np.int64]:
-    """How often each term stands in all documents together; shape (terms,)."""
-    sums = np.concatenate([[0], np.cumsum(postings.counts, dtype=np.int64)])
-    return np.diff(sums[postings.starts])
 
 
 class Part:

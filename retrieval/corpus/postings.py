@@ -95,6 +95,12 @@ class Postings:
         """Documents that hold each term; shape (terms,)."""
         return np.diff(self.starts)
 
+    @property
+    def occurrences(self) -> NDArray[np.int64]:
+        """How often each term stands in all documents together; shape (terms,)."""
+        sums = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
+        return np.diff(sums[self.starts])
+
 
 @dataclass(frozen=True, slots=True)
 class Statistics:

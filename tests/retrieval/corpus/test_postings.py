@@ -8,7 +8,6 @@ from bm25s import BM25
 
 from cases.texts import hash64
 from retrieval.corpus.finish import merge_terms
-from retrieval.corpus.part import occurrences
 from retrieval.corpus.postings import Postings, PostingsBuilder, Statistics, scores, terms
 
 TEXTS = (
@@ -26,13 +25,8 @@ def postings(*texts: str) -> Postings:
     return builder.build()
 
 
-class Table:
-    def __init__(self, of: Postings) -> None:
-        self.terms, self.starts, self.occurrences = of.terms, of.starts, occurrences(of)
-
-
 def statistics(*parts: Postings, documents: int, min_df: int = 1) -> Statistics:
-    (merged,) = merge_terms([Table(part) for part in parts])
+    (merged,) = merge_terms(parts)
     kept = merged.frequencies >= min_df
     mean = merged.occurrences[kept].sum() / documents
     return Statistics(documents, mean, merged.terms, merged.frequencies, min_df)
@@ -94,7 +88,7 @@ def test_rare_terms_neither_score_nor_count_for_length() -> None:
 
 
 def test_many_ranges_merge_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [Table(postings(*TEXTS[:2])), Table(postings(*TEXTS[1:]))]
+    parts = [postings(*TEXTS[:2]), postings(*TEXTS[1:])]
     (whole,) = merge_terms(parts)
     monkeypatch.setattr("retrieval.corpus.finish._AT_ONCE", 2)
     ranges = list(merge_terms(parts))
