@@ -67,16 +67,6 @@ def test_weights_are_tuned_on_a_named_part(folder: Path) -> None:
     assert "--html FILE writes a page" in ended.out
 
 
-def test_parts_of_questions_are_written_apart(folder: Path) -> None:
-    ids = []
-    for part in ("1/2", "2/2"):
-        options = ("--negatives", "1", "--part", part, "--out", "part.jsonl")
-        assert evigraph("pairs", "claims.jsonl", "--corpus", "corpus", *options, folder=folder).code == 0
-        ids.append({json.loads(line)["id"] for line in (folder / "part.jsonl").read_text().splitlines()})
-    assert ids[0] | ids[1] == {"1", "2", "3"}
-    assert ids[0] and ids[1] and not ids[0] & ids[1]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -71,4 +71,6 @@ def test_a_restated_reflection_is_one_message_with_prompt_labels_and_instruction
 def test_more_cases_than_are_packaged_have_ids_and_texts_of_their_own() -> None:
     cases = invented_cases(95)
     assert len({case.id for case in cases}) == 95
+    assert "-" not in cases[0].id
+    assert f"{cases[0].id}-2" in {case.id for case in cases}
     assert len({case.narrative for case in cases}) == 95
