@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from evals.search.questions import JudgedQuestion
 from evals.search.retrievers import RetrieverName, Retrievers, Scored
 from ranking.rankers.ranker import Ranker
 from storage.errors import InputError
-from storage.files import json_bytes
 
 Report = Callable[[int], None]
 Reranked = dict[tuple[str, int], list[list[Scored]]]
 """By reranker and depth, a ranking a question."""
-
-_CACHED_LINE = b'{"key": "'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,55 +37,36 @@ class Rankings:
 
 
 class ScoreCache:
-    """Scores by what they were made from: ranker, query and passages. Without a file nothing is kept."""
+    """Scores by what they were made from: ranker, query and passages; without a file, in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Read what a file has, whatever wrote it; a torn last line is dropped.
+        """Open a file, or begin it.
 
         Raises:
             InputError: The file holds something else, or cannot be written.
         """
-        self._known: dict[str, list[float]] = {}
-        self._file: IO[bytes] | None = None
-        if path is None:
-            return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            content = path.read_bytes() if path.exists() else b""
-            whole = content[: content.rfind(b"\n") + 1]
-            # Checked before anything is changed: the file may be another's.
-            self._known = _read_cache(path, whole, content[len(whole) :])
-            self._file = path.open("ab", buffering=0)
-            self._file.truncate(len(whole))
-        except OSError as error:
-            raise InputError(path, f"cannot be written: {error.strerror or error}") from error
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path or ":memory:", isolation_level=None)
+            self._database.execute("CREATE TABLE IF NOT EXISTS scores (key TEXT PRIMARY KEY, scores TEXT)")
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(
+                str(path), f"holds no scores of rerankers: {error}", "Choose another file"
+            ) from error
 
     def scores(self, ranker: Ranker, query: str, passages: Sequence[str]) -> list[float]:
         """Of every passage, kept ones or new ones."""
         key = hashlib.sha256(json.dumps([ranker.identity, query, list(passages)]).encode()).hexdigest()
-        if key not in self._known:
-            scores = [float(score) for score in ranker.rank(query, passages).scores]
-            self._known[key] = scores
-            if self._file is not None:
-                self._file.write(json_bytes({"key": key, "scores": scores}))
-        return self._known[key]
+        known = self._database.execute("SELECT scores FROM scores WHERE key=?", (key,)).fetchone()
+        if known is not None:
+            return [float(score) for score in json.loads(known[0])]
+        scores = [float(score) for score in ranker.rank(query, passages).scores]
+        self._database.execute("INSERT OR REPLACE INTO scores VALUES (?, ?)", (key, json.dumps(scores)))
+        return scores
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-
-def _read_cache(path: Path, lines: bytes, torn: bytes) -> dict[str, list[float]]:
-    try:
-        if not torn.startswith(_CACHED_LINE[: len(torn)]):
-            raise ValueError("no line of ours")
-        found = {}
-        for line in lines.splitlines():
-            fields = json.loads(line)
-            found[str(fields["key"])] = [float(score) for score in fields["scores"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(path, "holds no scores of rerankers", "Choose another file") from error
-    return found
+        self._database.close()
 
 
 async def search_all(

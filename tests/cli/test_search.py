@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -43,7 +42,7 @@ def test_pairs_are_written_and_counted(folder: Path) -> None:
 def test_rankings_are_measured_drawn_and_written(folder: Path) -> None:
     ended = evigraph(
         *("rankings", "claims.jsonl", "--corpus", "corpus", "--reranker", "bm25", "--depths", "5,10"),
-        *("--runs", "runs", "--html", "page.html", "--cache", "scores.jsonl"),
+        *("--runs", "runs", "--html", "page.html", "--cache", "scores.sqlite"),
         folder=folder,
     )
     assert ended.code == 0, ended.err
@@ -51,7 +50,7 @@ def test_rankings_are_measured_drawn_and_written(folder: Path) -> None:
     assert "4 questions with 6 relevant documents, 32 documents searched" in ended.out
     assert "<svg" in (folder / "page.html").read_text()
     assert (folder / "runs" / "bm25-of-10.run").is_file()
-    assert json.loads((folder / "scores.jsonl").read_text().splitlines()[0])["scores"]
+    assert (folder / "scores.sqlite").stat().st_size > 0
 
 
 def test_weights_are_tuned_on_a_named_part(folder: Path) -> None:

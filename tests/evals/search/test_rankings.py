@@ -101,13 +101,11 @@ async def test_rerankers_are_tested_against_no_reranker(found: Rankings, retriev
 async def test_kept_scores_are_not_made_again(
     found: Rankings, retrievers: Retrievers, tmp_path: Path
 ) -> None:
-    path = tmp_path / "scores.jsonl"
+    path = tmp_path / "scores.sqlite"
     first = Counting()
     cache = ScoreCache(path)
     rerank_all(found, retrievers, first, "mine", (5,), cache, nothing)
     cache.close()
-    with path.open("a") as file:
-        file.write('{"key": "torn')
     kept = found.reranked["mine", 5]
     second = Counting()
     cache = ScoreCache(path)
