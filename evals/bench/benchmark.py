@@ -7,7 +7,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from types import ModuleType
+from typing import Any, Literal
 
 Figure = Literal["ratio", "growth_mb"]
 Report = Callable[[str], None]
@@ -93,20 +94,6 @@ def _part(part: Part) -> dict[str, Any]:
     return {"name": part.name, "unit": part.unit, "value": round(part.value, 4)}
 
 
-class Benchmark(NamedTuple):
-    """A benchmark's module.
-
-    Attributes:
-        options: Its options with their defaults, a frozen dataclass.
-        tiny: Values of some options for the smallest run that still measures both sides.
-        measure: Runs it.
-    """
-
-    options: type[Any]
-    tiny: Mapping[str, Any]
-    measure: Callable[[Any, Report], Result]
-
-
 @dataclass(frozen=True, slots=True)
 class Suite:
     """Benchmarks that one command runs.
@@ -129,8 +116,8 @@ INSTALLATION = Suite(
 )
 
 
-def load(name: str, suite: Suite = INSTALLATION) -> Benchmark:
-    """Import a benchmark.
+def load(name: str, suite: Suite = INSTALLATION) -> ModuleType:
+    """Import a benchmark: its `Options`, their values in the smallest run (`TINY`), and `measure`.
 
     Raises:
         BenchError: There is none of this name.
@@ -139,8 +126,7 @@ def load(name: str, suite: Suite = INSTALLATION) -> Benchmark:
         near = difflib.get_close_matches(name, suite.benchmarks, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(suite.benchmarks)}"
         raise BenchError(f"no benchmark {name!r}; {hint}")
-    module = importlib.import_module(f"{suite.package}.{name}")
-    return Benchmark(module.Options, module.TINY, module.measure)
+    return importlib.import_module(f"{suite.package}.{name}")
 
 
 def run(
@@ -152,26 +138,19 @@ def run(
         BenchError: It has no such option, lacks a required one, or could not measure.
     """
     benchmark = load(name, suite)
-    known = option_names(benchmark)
+    known = {field.name: field.default is MISSING for field in fields(benchmark.Options)}
     if unknown := [option for option in given if option not in known]:
         takes = ", ".join(_flag(option) for option in known if option in suite.flags)
         raise BenchError(f"{suite.command} {name} takes no {_flag(unknown[0])}; its options: {takes}")
-    values = {**(benchmark.tiny if tiny else {}), **given}
-    if missing := [field.name for field in _required(benchmark) if field.name not in values]:
+    values = {**(benchmark.TINY if tiny else {}), **given}
+    if missing := [option for option, required in known.items() if required and option not in values]:
         raise BenchError(f"{suite.command} {name} needs {_flag(missing[0])}")
-    options = benchmark.options(**values)
-    result = benchmark.measure(options, report)
-    chosen = {name: value for name, value in asdict(options).items() if isinstance(value, str | int | float)}
+    options = benchmark.Options(**values)
+    result: Result = benchmark.measure(options, report)
+    chosen = {
+        option: value for option, value in asdict(options).items() if isinstance(value, str | int | float)
+    }
     return replace(result, details={**chosen, **result.details})
-
-
-def option_names(benchmark: Benchmark) -> list[str]:
-    """The options that a benchmark takes."""
-    return [field.name for field in fields(benchmark.options)]
-
-
-def _required(benchmark: Benchmark) -> list[Any]:
-    return [field for field in fields(benchmark.options) if field.default is MISSING]
 
 
 def _flag(option: str) -> str:

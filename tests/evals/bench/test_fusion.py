@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
-from evals.bench.benchmark import load, option_names
+from evals.bench.benchmark import load
 from evals.bench.fusion import MODELS, Options, Times, result, texts
 from weights.registry import packaged_embedder
 
@@ -48,4 +50,4 @@ def test_all_models_have_the_same_backbone() -> None:
 
 def test_tiny_values_are_options() -> None:
     benchmark = load("fusion")
-    assert set(benchmark.tiny) <= set(option_names(benchmark))
+    assert set(benchmark.TINY) <= {field.name for field in fields(benchmark.Options)}

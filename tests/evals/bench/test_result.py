@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
-from evals.bench.benchmark import BENCHMARKS, BenchError, Part, Result, load, option_names, run
+from evals.bench.benchmark import BENCHMARKS, BenchError, Part, Result, load, run
 from evals.bench.latency import Options as LatencyOptions
 from evals.bench.latency import result as latency_result
 from evals.bench.live import Sent
@@ -80,7 +81,7 @@ def test_memory_growth_is_the_difference_of_two_readings() -> None:
 @pytest.mark.parametrize("name", LIGHT)
 def test_tiny_values_are_options(name: str) -> None:
     benchmark = load(name)
-    assert set(benchmark.tiny) <= set(option_names(benchmark))
+    assert set(benchmark.TINY) <= {field.name for field in fields(benchmark.Options)}
 
 
 @pytest.mark.parametrize(
