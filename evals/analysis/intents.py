@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evals.analysis.sweep import EvidenceScores, evidence_scores
 from evals.analysis.voted_cases import VotedCase
 from evals.scoring.gold import GoldCase
-from ranking.measures import Counts, scores
+from ranking.measures import Counts, macro
 
 NONE = "(none)"
 """A prediction that names no known intent. It is wrong for every gold intent, and is no class of its own."""
@@ -48,20 +46,16 @@ def intent_scores(
     if not rows:
         return None
     confusion = Counter((wanted, made or NONE) for wanted, made, _ in rows)
-    classes = sorted({name for pair in confusion for name in pair} - {NONE})
+    wanted_of, made_of = (Counter(row[place] or NONE for row in rows) for place in (0, 1))
+    classes = sorted({*wanted_of, *made_of} - {NONE})
+    counts = [Counts(confusion[name, name], made_of[name], wanted_of[name]) for name in classes]
     return IntentScores(
         cases=len(rows),
         accuracy=sum(wanted == made for wanted, made, _ in rows) / len(rows),
         accuracy_with_secondary=sum(wanted in (made, second) for wanted, made, second in rows) / len(rows),
-        macro_f1=float(np.mean([_f1(name, confusion) for name in classes])),
+        macro_f1=macro(counts, "zero").f1,
         confusion=dict(confusion),
     )
-
-
-def _f1(name: str, confusion: Mapping[tuple[str, str], int]) -> float:
-    wanted = sum(number for (gold, _), number in confusion.items() if gold == name)
-    made = sum(number for (_, predicted), number in confusion.items() if predicted == name)
-    return scores(Counts(confusion.get((name, name), 0), made, wanted), "zero").f1
 
 
 def evidence_by_intent(cases: Sequence[VotedCase]) -> list[EvidenceScores]:

@@ -8,7 +8,7 @@ from evals.analysis.attribution import AttributionScores, AttributionSweep
 from evals.analysis.report import Analysis
 from evals.analysis.sweep import EvidenceScores
 from evals.pages.page import render_page
-from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, note_at, percent_axes
+from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, note_at
 from evals.pages.tables import NO_VALUE, PERCENT, Cell, Column, Table, columns
 
 _SCORES = (
@@ -100,7 +100,8 @@ def precision_recall_plot(by_threshold: Sequence[EvidenceScores], threshold: int
             own = number == threshold
             axes.scatter(*point, s=70 if own else 36, color=UP if own else INK, zorder=2)
             note_at(axes, f"T = {number}", point, (6, 6))
-        percent_axes(axes, "recall, %", "precision, %")
+        # With room for marks at both ends.
+        axes.set(xlim=(-3, 108), ylim=(-3, 108), xlabel="recall, %", ylabel="precision, %")
     return made.svg
 
 
@@ -133,7 +134,5 @@ def threshold_plot(rows: Sequence[AttributionScores], threshold: float) -> str:
             axes.plot(places, values, color=colour, marker="o", markersize=4, linewidth=1.5)
             label = "F1" if name == "f1" else name
             note_at(axes, label, (places[0], values[0]), (4, 4))
-        axes.set_ylim(-3, 108)
-        axes.set_xlabel("threshold")
-        axes.set_ylabel("%")
+        axes.set(ylim=(-3, 108), xlabel="threshold", ylabel="%")
     return made.svg

@@ -103,4 +103,4 @@ def curve_svg(bound: BoundReport) -> str:
         axes.set_xlabel("cases answered without a person, % of the tested cases, the surest first")
         axes.set_ylabel(f"{LOSS_WORDS[wish.loss]}, %")
         legend_above(axes)
-    return standalone(made.svg, dark=True)
+    return standalone(made.svg)

@@ -53,42 +53,27 @@ class Drawing:
     """A figure in the looks of the pages.
 
     Attributes:
-        panels: From left to right and then downwards.
         svg: An element of a page, the same bytes for the same figure; complete once the drawing is left.
     """
 
-    panels: list[Axes]
+    axes: Axes
     svg: str = ""
-
-    @property
-    def axes(self) -> Axes:
-        return self.panels[0]
 
 
 @contextmanager
-def drawing(name: str, width: float, height: float, panels: int = 1, across: int = 1) -> Iterator[Drawing]:
-    """Draw within it; afterwards it has its `svg`.
-
-    Args:
-        name: Unlike that of every other plot of the page.
-        width: Of all, in inches.
-        height: Of each row of panels, in inches.
-        panels: How many axes there are.
-        across: How many of them are side by side.
-    """
+def drawing(name: str, width: float, height: float) -> Iterator[Drawing]:
+    """Draw within it; afterwards it has its `svg`. Lengths are in inches, names unique on a page."""
     # The cache of fonts is kept with ours.
     os.environ.setdefault("MPLCONFIGDIR", str(user_cache_path("evigraph") / "matplotlib"))
     # No pyplot: it would look for a screen.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    down = -(-panels // across)
     with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height * down), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         figure.patch.set_visible(False)
-        made = Drawing([figure.add_subplot(down, across, number + 1) for number in range(panels)])
-        for axes in made.panels:
-            axes.patch.set_visible(False)
+        made = Drawing(figure.add_subplot())
+        made.axes.patch.set_visible(False)
         yield made
         made.svg = _as_svg(figure, name)
 
@@ -100,14 +85,6 @@ def right_axis(axes: Axes) -> Axes:
     right.spines["right"].set_visible(True)
     right.set_ylim(0, 1)
     return right
-
-
-def percent_axes(axes: Axes, across: str, up: str = "%") -> None:
-    """Both from 0 to 100, with room for marks at their ends."""
-    for limits in (axes.set_xlim, axes.set_ylim):
-        limits(-3, 108)
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
 
 
 def note_at(axes: Axes, text: str, point: tuple[float, float], offset: tuple[int, int], **looks: Any) -> None:
@@ -168,18 +145,8 @@ def forest_plot(
     return made.svg
 
 
-def standalone(svg: str, *, dark: bool = False) -> str:
-    """A page's plot as a file of its own, which has no page to take colours from.
-
-    Args:
-        svg: Of a drawing.
-        dark: Whether it is dark where the reader's screen is. If not, colours are plain attributes that any
-            program reads.
-    """
-    if not dark:
-        for colour, variable in _VARIABLES.items():
-            svg = svg.replace(variable, _LIGHT[colour])
-        return svg
+def standalone(svg: str) -> str:
+    """A page's plot as a file of its own: with colours, and dark where the reader's screen is."""
     light, night = (
         "".join(f"{_VARIABLES[name][4:-1]}:{value};" for name, value in colours.items())
         for colours in (_LIGHT, _DARK)

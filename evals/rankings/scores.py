@@ -149,7 +149,7 @@ def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
         axes.set_xlabel("step (documents)")
         axes.set_ylabel("training loss, running mean", color=MUTED)
         axes.set_ylim(bottom=0)
-    return standalone(made.svg, dark=True)
+    return standalone(made.svg)
 
 
 def _plot_figures(axes: Axes, points: Sequence[Mapping[str, Any]]) -> None:
