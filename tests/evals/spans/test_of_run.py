@@ -1,13 +1,16 @@
+"""The spans of a run, and where calls are placed within their node."""
+
 from __future__ import annotations
 
 import shutil
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
-from evals.spans.of_run import traces
+from evals.spans.of_run import call_intervals, nanoseconds, traces
 from evals.spans.otlp import Span
 from runs.record.folder import RunFolder
 from runs.record.trace_file import TRACE, pack
@@ -122,3 +125,26 @@ def test_a_pass_that_a_kill_has_torn_is_left_out(run: RunFolder, tmp_path: Path)
 def test_the_answer_is_the_output_of_its_trace(run: RunFolder) -> None:
     roots = {spans[0].attributes["evigraph.case_id"]: spans[0] for spans in traces(run, payloads=True)}
     assert roots["plain"].attributes["output.value"] == run.require_case("plain")["answer"]
+
+
+SECOND = nanoseconds(1)
+NODE = (10 * SECOND, 15 * SECOND)
+
+
+def call(seconds: float, sample: int = 0, *, replayed: bool = False) -> dict[str, Any]:
+    return {"role": "label", "sample": sample, "seconds": seconds, "replayed": replayed}
+
+
+@pytest.mark.parametrize(
+    ("calls", "wanted"),
+    [
+        ([call(2)], [(13, 15)]),
+        ([call(1), call(2)], [(12, 13), (13, 15)]),
+        ([call(3, 0), call(3, 1), call(1, 1)], [(12, 15), (11, 14), (14, 15)]),
+        ([call(9)], [(10, 15)]),
+        ([call(3, replayed=True)], [(15, 15)]),
+    ],
+    ids=["ends with its node", "correction", "samples", "not before its node", "replayed"],
+)
+def test_calls_end_with_their_node(calls: list[dict[str, Any]], wanted: list[tuple[float, float]]) -> None:
+    assert [(begin / SECOND, end / SECOND) for begin, end in call_intervals(calls, NODE)] == wanted

@@ -1,0 +1,125 @@
+"""Agreement of votes, what reflection changed, and intents."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cases.records import Intent
+from evals.analysis.intents import NONE, evidence_by_intent, intent_scores
+from evals.analysis.reflection import reflection_changes
+from evals.analysis.voted_cases import vote_agreement
+from evals.scoring.gold import GoldCase
+from ranking.measures import Counts, scores
+from tests.evals.analysis.examples import vote, voted
+
+
+def test_votes_that_agree_on_everything() -> None:
+    found = vote_agreement([voted("1", "303")], 3)
+    assert found is not None
+    assert (found.alpha, found.unanimous, found.pairwise) == (1.0, 1.0, 1.0)
+
+
+def test_alpha_by_hand() -> None:
+    # Three votes on two sentences: 3 and 1 of 3 essential. Values: 4 essential, 2 not; 6 in all.
+    # Observed disagreement: sentence 2 has 2*1*2/(3-1) = 2 of 6. Expected: 2*4*2/(6*5) = 16/30.
+    found = vote_agreement([voted("1", "31")], 3)
+    assert found is not None
+    assert found.alpha == pytest.approx(1 - (2 / 6) / (16 / 30))
+    assert found.pairwise == pytest.approx((1 + 1 / 3) / 2)
+    assert found.unanimous == 0.5
+
+
+def test_alpha_says_nothing_where_all_votes_are_alike() -> None:
+    found = vote_agreement([voted("1", "000")], 3)
+    assert found is not None
+    assert found.alpha is None
+    assert found.unanimous == 1.0
+
+
+def test_a_single_vote_agrees_with_nobody() -> None:
+    assert vote_agreement([voted("1", "10", usable=1)], 1) is None
+
+
+def test_sentences_by_count_are_of_cases_with_all_votes() -> None:
+    found = vote_agreement([voted("1", "3101"), voted("2", "22", usable=2)], 3)
+    assert found is not None
+    assert found.by_count == {0: 1, 1: 2, 3: 1}
+
+
+def test_a_ranker_whose_vote_counts_twice_does_not_agree_with_itself() -> None:
+    # One vote of a model against one of a ranker, which counts for two: counts are 2 and 1 of 3.
+    ranked = replace(voted("1", "21"), ranked=frozenset("1"), ranker_weight=2)
+    found = vote_agreement([ranked], 3)
+    assert found is not None
+    assert (found.pairwise, found.unanimous) == (0, 0)
+    assert found.by_count == {1: 1, 2: 1}
+
+
+def test_changes_are_counted_over_all_votes_and_judged_by_the_key() -> None:
+    votes = (vote("1", "12"), vote("13", "1"), vote("1"))
+    case = voted("1", "310", "12", votes=votes)
+    changes = reflection_changes([case], [case], threshold=2, votes=3)
+    assert changes is not None
+    assert (changes.votes, changes.changed_votes) == (3, 2)
+    assert (changes.added, changes.added_right) == (1, 1)
+    assert (changes.removed, changes.removed_right) == (1, 1)
+
+
+def test_scores_before_are_those_of_the_first_votes() -> None:
+    votes = (vote("3", "1"), vote("3", "1"), vote("1"))
+    case = voted("1", "300", "1", votes=votes)
+    changes = reflection_changes([case], [case], threshold=2, votes=3)
+    assert changes is not None and changes.before is not None and changes.after is not None
+    assert changes.before.strict_micro == scores(Counts(0, 1, 1), "perfect")
+    assert changes.after.strict_micro == scores(Counts(1, 1, 1), "perfect")
+
+
+def test_without_a_key_changes_are_only_counted() -> None:
+    changes = reflection_changes([voted("1", "11", votes=(vote("1", "2"),))], [], threshold=1, votes=1)
+    assert changes is not None
+    assert (changes.added, changes.added_right, changes.before) == (1, None, None)
+
+
+def test_a_run_without_votes_in_its_trace() -> None:
+    assert reflection_changes([voted("1", "1")], [], threshold=1, votes=1) is None
+
+
+GOLD = {
+    str(number): GoldCase(str(number), intent=Intent(name))
+    for number, name in enumerate(
+        ["prognosis_severity", "prognosis_severity", "treatment_plan", "malignancy_concern"]
+    )
+}
+MADE = {
+    "0": ("prognosis_severity", None),
+    "1": ("treatment_plan", "prognosis_severity"),
+    "2": ("treatment_plan", None),
+    "3": (None, None),
+}
+
+
+def test_accuracy_and_macro_f1() -> None:
+    found = intent_scores(MADE, GOLD)
+    assert found is not None
+    assert (found.cases, found.accuracy, found.accuracy_with_secondary) == (4, 0.5, 0.75)
+    # prognosis: P 1, R 1/2; treatment: P 1/2, R 1; malignancy: never predicted.
+    assert found.macro_f1 == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+
+
+def test_no_known_intent_is_wrong_and_no_class() -> None:
+    found = intent_scores(MADE, GOLD)
+    assert found is not None
+    assert found.confusion["malignancy_concern", NONE] == 1
+    assert sum(found.confusion.values()) == 4
+
+
+def test_cases_that_are_not_in_the_key_do_not_count() -> None:
+    assert intent_scores({"9": ("treatment_plan", None)}, GOLD) is None
+    assert intent_scores(MADE, {"0": GoldCase("0")}) is None
+
+
+def test_evidence_goes_by_the_intent_of_the_key_and_else_by_the_predicted() -> None:
+    groups = evidence_by_intent([voted("1", "30", "1", intent="treatment_plan"), voted("2", "03", "1")])
+    assert [(group.name, group.strict_micro.f1) for group in groups] == [(NONE, 0.0), ("treatment_plan", 1.0)]
