@@ -76,6 +76,16 @@ def test_scores_before_are_those_of_the_first_votes() -> None:
     assert changes.after.strict_micro == scores(Counts(1, 1, 1), "perfect")
 
 
+def test_the_vote_of_a_ranker_counts_before_and_after_with_its_weight() -> None:
+    case = voted("1", "32", "12", votes=(vote("1"), vote("2", "1")), usable=4, asked=4)
+    changes = reflection_changes(
+        [case], [replace(case, ranked=frozenset("2"), ranker_weight=2)], threshold=2, votes=4
+    )
+    assert changes is not None and changes.before is not None and changes.after is not None
+    assert changes.before.strict_micro == scores(Counts(1, 1, 2), "perfect")
+    assert changes.after.strict_micro == scores(Counts(2, 2, 2), "perfect")
+
+
 def test_without_a_key_changes_are_only_counted() -> None:
     changes = reflection_changes([voted("1", "11", votes=(vote("1", "2"),))], [], threshold=1, votes=1)
     assert changes is not None
