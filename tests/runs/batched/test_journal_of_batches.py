@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from runs.upkeep.away import away_batches
 from runs.upkeep.check import check, repair_run
 from runs.upkeep.purge import plan, purge
 from serving.journal.purge import purge_calls
+from serving.journal.tables import ROW_TEXT_COLUMNS, TEXT_COLUMNS
 from serving.protocol.batch_provider import RowResult
 from serving.protocol.errors import CallError
 from tests.runs.batched.account import Account
@@ -41,6 +43,17 @@ def begun(runs: Runs, account: Account) -> Runs:
 def executed(run: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(run / CALLS)) as database, database:
         return database.execute(sql, values).fetchall()
+
+
+def referenced(run: Path, table: str, names: Sequence[str]) -> set[int]:
+    """Numbers of the texts that the rows of a table have."""
+    rows = executed(run, f"SELECT prompt, {', '.join(names)} FROM {table}")
+    return {
+        int(str(one))
+        for prompt, *others in rows
+        for one in (*str(prompt).split(), *others)
+        if one is not None
+    }
 
 
 def test_all_samples_of_a_request_reserve_its_prompt_once(runs: Runs) -> None:
@@ -87,6 +100,8 @@ def test_a_purge_takes_what_is_away_and_leaves_other_cases_theirs(begun: Runs) -
     assert executed(run, "SELECT COUNT(*) FROM batch_rows WHERE case_id='k1'") == [(0,)]
     assert executed(run, others) == before != [(0,)]
     assert executed(run, "SELECT COUNT(*) FROM calls WHERE case_id='k1'") == [(0,)]
+    kept = {number for (number,) in executed(run, "SELECT id FROM texts")}
+    assert kept == referenced(run, "calls", TEXT_COLUMNS) | referenced(run, "batch_rows", ROW_TEXT_COLUMNS)
 
 
 def test_a_purge_of_everything_leaves_no_row(begun: Runs) -> None:
