@@ -116,6 +116,14 @@ def test_a_reply_that_was_changed_on_disk_is_not_replayed(run: Path) -> None:
     assert found.lost_calls == changed and f"{changed} replies are damaged" in found.faults[0]
 
 
+def test_a_prompt_that_was_changed_on_disk_is_named(run: Path) -> None:
+    with closing(sqlite3.connect(run / CALLS)) as database, database:
+        (prompt,) = database.execute("SELECT prompt FROM calls LIMIT 1").fetchone()
+        database.execute("UPDATE texts SET body='another' WHERE id=?", (prompt.split()[1],))
+    found = check(RunFolder(run))
+    assert found.lost_calls == 0 and "1 texts are damaged" in found.faults[0]
+
+
 def test_a_first_page_that_is_lost_costs_the_replies_and_no_result(run: Path, tmp_path: Path) -> None:
     content = (run / CALLS).read_bytes()
     (run / CALLS).write_bytes(bytes(4096) + content[4096:])

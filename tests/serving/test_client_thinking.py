@@ -13,8 +13,9 @@ from serving.protocol.errors import CallError
 from serving.protocol.limits import Limits
 from serving.protocol.reply import ReplyFormat, free_text
 from serving.protocol.request import Failure, Reply
+from serving.requests.client import ModelClient
 from serving.requests.probe import probe
-from tests.serving.asks import Connect, said, word_ask
+from tests.serving.asks import WRONG, Connect, said, word_ask
 from tests.serving.fake_server import FakeServer, Raw, Refuse, Say
 
 CUT = Say(texts=("",), reasons=("length",))
@@ -57,6 +58,15 @@ async def test_a_reply_is_widened_once_and_then_fails_without_a_correction_turn(
     assert error.error_class == "invalid_output" and "cut off" in str(error)
     assert len(server.chats) == 2
     assert journal.forget_rejected() == 2
+
+
+async def test_the_correction_of_a_widened_reply_is_asked_for_as_any_other(
+    server: FakeServer, client: ModelClient
+) -> None:
+    server.plan(CUT, Say((WRONG,)), Say((said("yes"),)))
+    (reply,) = await client.ask(word_ask())
+    assert isinstance(reply, Reply) and reply.value == "yes"
+    assert [call.widened for call in reply.calls] == [False, True, False]
 
 
 async def test_an_empty_cut_off_reply_is_never_replayed_as_a_reply(
