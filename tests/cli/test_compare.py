@@ -66,22 +66,6 @@ def test_without_a_key_changes_are_shown_and_what_a_key_adds(folder: Path) -> No
     assert "with --key KEY come scores" in said
 
 
-def test_json_is_one_object(folder: Path) -> None:
-    said = compare(folder, "--key", "key.json", "--json", "--candidates", "5").summary
-    assert said["judged_by"] == {
-        "resamples": 9999,
-        "seed": 42,
-        "candidates": 5,
-        "level": pytest.approx(0.99),
-    }
-    (task,) = said["tasks"]
-    assert task["task"] == "2026-2"
-
-
-def test_equal_commands_print_equal_bytes(folder: Path) -> None:
-    assert compare(folder, "--key", "key.json").out == compare(folder, "--key", "key.json").out
-
-
 def test_a_page_is_written(folder: Path) -> None:
     said = compare(folder, "--key", "key.json", "--html", "page.html")
     page = (folder / "page.html").read_text("utf-8")

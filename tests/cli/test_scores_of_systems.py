@@ -77,6 +77,9 @@ def test_a_system_is_compared_tabled_and_reported(folder: Path, system: str) -> 
     headlines = [table["headline"] for table in tables]
     compared = [by_name[name]["second"]["value"] for by_name, name in zip(metrics, headlines, strict=True)]
     assert compared == pytest.approx(values)
+    for table, by_name in zip(tables, metrics, strict=True):
+        main = {name for name, metric in by_name.items() if metric["main"]}
+        assert {*table["columns"]} == main | {table["headline"]}
 
     card = evigraph("card", runs[1], *key, "--json", folder=folder).summary
     performance = next(item for item in card["items"] if item["item"] == "17")["known"]

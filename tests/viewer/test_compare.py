@@ -13,6 +13,7 @@ import runs
 from runs.record.folder import CASES, RunFolder
 from runs.record.reading import Run
 from runs.record.sealed import seal_line
+from tests.evals.bioasq.runs import ideal_lines, make_run
 from tests.evigraph import evigraph, write_cases, write_recipe
 from tests.viewer.written_run import add, ended, finish, new_run
 from viewer.addresses import ServedAddresses
@@ -139,6 +140,18 @@ def test_scores_of_both_have_intervals_and_prompts_stand_side_by_side(tmp_path: 
     assert f1.difference.below[0].startswith("[-")
     page = compare_page(one, other, compare(one.run, other.run), ServedAddresses())
     assert "-40.00" in page and "4 cases" in page
+
+
+def test_answers_to_questions_are_compared_by_the_headline_of_each_part(tmp_path: Path) -> None:
+    every = [{**ended(line["case_id"]), **line} for line in ideal_lines()]
+    fewer = [{**line, "document_ranking": []} for line in every]
+    one, other = (
+        runs.open(make_run(tmp_path / name, lines).path) for name, lines in (("a", every), ("b", fewer))
+    )
+    scored, rows = compare_scores(one, other)
+    assert scored == 24
+    documents = next(row for row in rows if row.name == "MAP of documents")
+    assert [cell.text for cell in documents[1:]] == ["1.0000", "0.0000", "-1.0000"]
 
 
 def test_lines_that_only_one_prompt_has_are_marked() -> None:

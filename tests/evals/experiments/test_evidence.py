@@ -45,13 +45,6 @@ def test_values_are_those_of_the_official_scorer() -> None:
         assert value(made, "half", column) == pytest.approx(HALF.scores.values[f"strict_micro_{name}"])
 
 
-def test_every_sentence_is_a_row_that_no_cell_has_to_make() -> None:
-    made = table(half=HALF)
-    assert [row.name for row in made.rows] == ["half", ALL_SENTENCES]
-    assert value(made, ALL_SENTENCES, "P") == pytest.approx(100 * 2 / 5)
-    assert value(made, ALL_SENTENCES, "R") == pytest.approx(100)
-
-
 def test_mean_average_precision_is_there_where_sentences_have_scores() -> None:
     made = table(half=HALF, perfect=PERFECT)
     assert value(made, "half", "mean AP") is None

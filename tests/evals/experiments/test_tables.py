@@ -101,11 +101,3 @@ def test_comma_separated_values_are_one_line_each() -> None:
     # Of the second row its difference and p as well.
     assert len(lines) == 1 + 2 * 12 + 2
     assert lines[1] == "3,perfect,Strict Macro P,1.0000,1.0000,1.0000,6"
-
-
-def test_table_4_has_a_row_for_each_model() -> None:
-    table = make_table("4", {"gpt": PERFECT, "llama": HALF})
-    assert table is not None
-    assert table.columns == ("P", "R", "F1")
-    assert [row.name for row in table.rows] == ["gpt", "llama"]
-    assert table.rows[1].to_first is not None and table.rows[1].to_first.difference.high < 0

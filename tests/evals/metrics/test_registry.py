@@ -65,10 +65,6 @@ def test_without_resources_each_metric_says_what_it_needs() -> None:
     ]
 
 
-def test_only_metrics_asked_for_are_loaded() -> None:
-    assert loaded_of(["rougeL", "sari"], MetricResources()) == [Rouge(), Sari()]
-
-
 def test_with_its_folder_bertscore_is_computed(tmp_path: Path) -> None:
     folder = save_distilbert(tmp_path / "distilbert")
     (metric,) = loaded_of(["bertscore"], MetricResources(bertscore_model=folder))
@@ -200,12 +196,6 @@ def test_many_pairs_score_as_few_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(values) for values in spread.values()] == [len(_PAIRS)] * 6
 
 
-def test_scores_come_by_name_in_the_order_of_metrics_and_pairs() -> None:
-    scores = score_texts([Sari(), Bleu()], _PAIRS[:3])
-    assert list(scores) == ["sari", "bleu"]
-    assert scores["bleu"] == [row[0] for row in Bleu().score(_PAIRS[:3])]
-
-
 def test_models_stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "processors", lambda: 2)
     scores = score_texts([_Process(), Bleu()], _PAIRS)
@@ -215,10 +205,6 @@ def test_models_stay_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_pairs_give_no_scores() -> None:
     assert score_texts([Bleu(), _Process()], []) == {"bleu": [], "process": []}
-
-
-def test_no_metrics_give_nothing() -> None:
-    assert score_texts([], _PAIRS) == {}
 
 
 def test_the_command_line_has_a_flag_for_each_resource_that_a_metric_declares() -> None:
