@@ -9,6 +9,7 @@ from typing import Any
 from cases.definitions import DefinitionKind
 from graph.system import System, UnknownSystem, find_system
 from nodes.core.recipe import Recipe, RecipeError, RecipeSection
+from nodes.evidence.label_evidence import LABEL_EVIDENCE, fault_of_prompts
 from prompts import PromptSet
 
 __all__ = (
@@ -105,11 +106,10 @@ def check_prompts(system: System, recipe: Recipe, prompts: PromptSet, origin: st
     """Hold a recipe against its prompts.
 
     Raises:
-        RecipeError: A node wants something that its prompt cannot ask for.
+        RecipeError: Its prompts cannot ask for votes in its form.
     """
-    for node in system.nodes:
-        if (fault := node.check(recipe, prompts)) is not None:
-            raise RecipeError(f"recipe {origin}: {fault}")
+    if LABEL_EVIDENCE in system.nodes and (fault := fault_of_prompts(recipe, prompts)) is not None:
+        raise RecipeError(f"recipe {origin}: {fault}")
 
 
 def differing_fields(one: dict[str, Any], other: dict[str, Any], prefix: str = "") -> list[str]:

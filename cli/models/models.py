@@ -163,7 +163,6 @@ async def _checked(model: ModelName, effort: Effort | None) -> tuple[Backend, Fi
 def _recipes(backend: Backend) -> Iterator[tuple[str, str | None]]:
     """Each packaged recipe with the reason why the model cannot run it, None if it can."""
     from graph.recipe import RECIPES, load_recipe
-    from graph.system import find_system
     from runs.execute.assemble import demand_abilities
     from serving.protocol.errors import ModelError
     from serving.protocol.model_name import ROLES
@@ -171,7 +170,7 @@ def _recipes(backend: Backend) -> Iterator[tuple[str, str | None]]:
     for name in RECIPES.packaged_names():
         recipe = load_recipe(name)
         try:
-            demand_abilities(find_system(recipe.system), recipe, dict.fromkeys(ROLES, backend))
+            demand_abilities(recipe, dict.fromkeys(ROLES, backend))
         except ModelError as error:
             yield name, str(error)
         else:

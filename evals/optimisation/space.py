@@ -19,6 +19,7 @@ from graph.recipe import Recipe, check_prompts, differing_fields, override
 from graph.system import System, find_system
 from nodes.answer.align_answer import AlignmentSettings
 from nodes.core.records import ReplyFormName
+from nodes.evidence.label_evidence import fault_of_prompts
 from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS
 from nodes.evidence.settings import AUTO, POINTWISE, POINTWISE_VALUES, EvidenceSettings
 from nodes.question.interpret_question import QuestionSettings
@@ -99,7 +100,7 @@ class Given:
             settled = _asked_once(evidence) if name == POINTWISE else {}
             changes = self.of_evidence({REPLY: name, **settled})
             recipe = override(self.loaded, changes, self.origin)
-            if all(node.check(recipe, prompts) is None for node in self.system.nodes):
+            if fault_of_prompts(recipe, prompts) is None:
                 found[name] = changes
         return found
 

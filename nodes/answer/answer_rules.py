@@ -66,6 +66,10 @@ class AnswerSettings(AnswerRules):
     evidence: AnswerEvidence = "high_recall"
     context: Literal["note", "evidence"] = "note"
 
+    @property
+    def unused_prompts(self) -> frozenset[str]:
+        return frozenset({"generate_answer" if self.context == "evidence" else "answer_from_evidence"})
+
 
 def strip_citations(text: str) -> str:
     """Remove `|1,2|`, `[3]` and `(4)`, and the white space before them."""

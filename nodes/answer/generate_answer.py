@@ -131,7 +131,6 @@ GENERATE_ANSWER = NodeSpec(
             correction=True,
         ),
     ),
-    fills=lambda recipe: {_prompt_name(recipe.section(AnswerSettings))},
     facts={"attempt": PLAIN, "evidence": PLAIN, **SHOWN_DEMONSTRATIONS, "words": PLAIN},
     flags=DROPPED_DEMONSTRATIONS,
     dry_replies={ANSWER_REPLY: made_up_answer},

@@ -36,6 +36,11 @@ class RecipeSection(Section):
     def _read_word(cls, values: Any) -> Any:
         return {cls.word_for: values} if cls.word_for is not None and isinstance(values, str) else values
 
+    @property
+    def unused_prompts(self) -> frozenset[str]:
+        """Prompts of the nodes that read it, of which its values make no use."""
+        return frozenset()
+
     def needs(self, option: str) -> str | None:
         """What else an option needs to be of any use; None where it is."""
         return None

@@ -132,6 +132,5 @@ AWAIT_REVIEW = NodeSpec(
         "waits_for_review": "its labels are too uncertain, so the case waits for a person",
         "reviewed": "a person labelled the sentences",
     },
-    quotes=("reviewed",),
     is_off=lambda recipe: not recipe.waits_for_people,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
@@ -15,7 +15,7 @@ from nodes.core.context import Context
 from nodes.core.facts import BALLOT, DROPPED_DEMONSTRATIONS, SHOWN_DEMONSTRATIONS, VOTE_FLAGS, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
-from nodes.core.node import CaseKey, CaseKeys, NodeSpec
+from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Shown, Vote, decision
 from nodes.core.wording import CASE_VARIABLES
@@ -30,7 +30,10 @@ from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarit
 from prompts import Contract, PromptSet
 from retrieval.pools.pool import DemonstrationPool
 from serving.protocol.messages import Message
-from serving.protocol.model_name import Role
+
+CaseKey = tuple[str, ...]
+CaseKeys = Callable[[Sequence[Case]], Awaitable[list[CaseKey]]]
+"""Cases to keys: prompts of cases with equal keys begin alike, and run near one another for prefix caches."""
 
 
 class LabelEvidenceInput(TypedDict):
@@ -184,20 +187,16 @@ def _question(case: Case) -> str:
         return ""
 
 
-def _fault_of_prompts(recipe: Recipe, prompts: PromptSet) -> str | None:
-    settings = recipe.section(EvidenceSettings)
+def fault_of_prompts(recipe: Recipe, prompts: PromptSet) -> str | None:
+    """What is wrong where prompts cannot ask for votes and reflections in the recipe's form."""
+    settings = recipe.find_section(EvidenceSettings)
+    if settings is None:
+        return None
     if settings.pointwise:
         return pointwise.prompt_fault(prompts[pointwise.CONTRACT.name], prompts.version)
-    return lacks_reply_form(settings, prompts["label_evidence"], prompts.version)
-
-
-def _filled(recipe: Recipe) -> list[str]:
-    return [pointwise.CONTRACT.name if recipe.section(EvidenceSettings).pointwise else "label_evidence"]
-
-
-def _weighing_role(recipe: Recipe) -> tuple[Role, str] | None:
-    wanted = recipe.labels_evidence and recipe.section(EvidenceSettings).pointwise
-    return ("label", "evidence.reply 'pointwise'") if wanted else None
+    asked = ["label_evidence", *(["reflect_on_labels"] if settings.reflection else [])]
+    faults = (lacks_reply_form(settings, prompts[name], prompts.version) for name in asked)
+    return next((fault for fault in faults if fault is not None), None)
 
 
 LABEL_EVIDENCE = NodeSpec(
@@ -219,8 +218,4 @@ LABEL_EVIDENCE = NodeSpec(
     flags={**VOTE_FLAGS, **pointwise.MISSING, **DROPPED_DEMONSTRATIONS},
     impairs=("missing_votes", *pointwise.MISSING),
     dry_replies={pointwise.REPLY.name: pointwise.dry_reply},
-    case_keys=demonstration_keys,
-    check=_fault_of_prompts,
-    fills=_filled,
-    weighs=_weighing_role,
 )

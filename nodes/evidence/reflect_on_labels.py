@@ -13,7 +13,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables
 from nodes.evidence.labelling_prompt import labelling_prompt
-from nodes.evidence.reply_forms import REPLY_FORMS, lacks_reply_form, read_vote
+from nodes.evidence.reply_forms import REPLY_FORMS, read_vote
 from nodes.evidence.settings import EvidenceSettings
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
@@ -158,11 +158,5 @@ REFLECT_ON_LABELS = NodeSpec(
         **INCOMPLETE,
         "failed_reflections": "a vote could not be reflected on; its first labels stand",
     },
-    quotes=("failed_reflections",),
     impairs=("failed_reflections",),
-    check=lambda recipe, prompts: (
-        lacks_reply_form(recipe.section(EvidenceSettings), prompts["reflect_on_labels"], prompts.version)
-        if recipe.section(EvidenceSettings).reflection
-        else None
-    ),
 )

@@ -274,6 +274,10 @@ class EvidenceSettings(VoteSettings):
         return self.asks_model and self.reply == POINTWISE
 
     @property
+    def unused_prompts(self) -> frozenset[str]:
+        return frozenset({"label_evidence" if self.pointwise else "label_sentence"})
+
+    @property
     def model_rule(self) -> Cutoff:
         """From log-odds of the reply `pointwise` to a vote."""
         return self.model_cutoff or _MORE_LIKELY_THAN_NOT

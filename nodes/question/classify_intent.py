@@ -137,8 +137,8 @@ def _absent(value: object) -> object:
     return None if value in (None, "", _NONE, "null") else value
 
 
-async def _foresee(case: Case, tools: Mapping[str, Any]) -> Mapping[str, str]:
-    """The intent of the nearest demonstration, which leads to answer demonstrations of likely length."""
+async def likely_intent(case: Case, tools: Mapping[str, Any]) -> Mapping[str, str]:
+    """For a dry run: the intent of the nearest case leads to answer demonstrations of likely length."""
     pool: DemonstrationPool | None = tools.get(POOL.name)
     if pool is None:
         return {}
@@ -165,6 +165,4 @@ CLASSIFY_INTENT = NodeSpec(
     results={"intent": whole},
     facts=plain("primary", "secondary", "risk_level"),
     flags={"intent_unclassified": "the model named no known intent; demonstrations go by similarity"},
-    quotes=("intent_unclassified",),
-    foresee=_foresee,
 )

@@ -18,8 +18,9 @@ from graph.recipe import Recipe, check_prompts, make_recipe, override
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system
 from nodes.core.context import Context
-from nodes.core.node import CaseKeys
 from nodes.evidence.calibration import settled_reply
+from nodes.evidence.label_evidence import LABEL_EVIDENCE, CaseKeys, demonstration_keys
+from nodes.evidence.settings import EvidenceSettings
 from prompts import PromptSet, load_prompts, replace_prompts
 from runs.execute.calibration import CALIBRATION, calibration_warning, compare_with_calibration
 from runs.execute.case_run import CaseResult, Graph, Tell, run_case, successors
@@ -143,8 +144,8 @@ class Assembly(Prepared):
     @property
     def case_keys(self) -> CaseKeys | None:
         """What cases are ordered by; None where the order cannot matter."""
-        makers = [node.case_keys for node in self.system.nodes if node.case_keys is not None]
-        return makers[0](self.recipe, self.tools) if makers else None
+        labels = LABEL_EVIDENCE in self.system.nodes
+        return demonstration_keys(self.recipe, self.tools) if labels else None
 
 
 def tools_of(resources: Mapping[Resource, Opened]) -> dict[str, Any]:
@@ -211,7 +212,7 @@ async def assemble(
     try:
         backends, findings = await _probe_roles(connected, probing, recorded, report, limits or Limits())
         backends = {role: one.at_effort(recipe.effort_of(role)) for role, one in backends.items()}
-        demand_abilities(system, recipe, backends)
+        demand_abilities(recipe, backends)
     except BaseException:
         await close_backends(connected.values())
         raise
@@ -318,24 +319,25 @@ async def close_backends(backends: Iterable[Backend]) -> None:
             await server.close()
 
 
-def demand_abilities(system: System, recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
+def demand_abilities(recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
     """Refuse a model that cannot weigh choices before the first case, which would fail.
 
     Raises:
         ModelError: Names the model, the setting that needs its log-probabilities, and models that give them.
     """
-    for wanted in (node.weighs(recipe) for node in system.nodes):
-        if wanted is not None and not backends[wanted[0]].weighs_choices:
-            role, because = wanted
-            backend = backends[role]
-            reason = "gives no log-probabilities"
-            if backend.abilities.may_think(backend.effort):
-                reason = "thinks first, so its first token says nothing about its choice"
-            raise ModelError(
-                f"model {str(backend.name)!r} {reason}, but {because} needs log-probabilities of the first"
-                f" token: as {role!r} use an embedded or vLLM model that does not think, --effort off, or"
-                " another form of reply"
-            )
+    evidence = recipe.find_section(EvidenceSettings)
+    if evidence is None or not (evidence.pointwise and recipe.labels_evidence):
+        return
+    backend = backends["label"]
+    if not backend.weighs_choices:
+        reason = "gives no log-probabilities"
+        if backend.abilities.may_think(backend.effort):
+            reason = "thinks first, so its first token says nothing about its choice"
+        raise ModelError(
+            f"model {str(backend.name)!r} {reason}, but evidence.reply 'pointwise' needs log-probabilities"
+            " of the first token: as 'label' use an embedded or vLLM model that does not think, --effort off,"
+            " or another form of reply"
+        )
 
 
 async def _probe_roles(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
-from nodes.core.node import CaseKeys
+from nodes.evidence.label_evidence import CaseKeys
 from retrieval.pools.pool import REMEMBERED_IN_BATCHES, DemonstrationPool
 from runs.execute.admission import Admission
 from runs.execute.assemble import Assembly

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from cases.records import Case, InvalidCase
-from nodes.core.node import CaseKey, CaseKeys
+from nodes.evidence.label_evidence import CaseKey, CaseKeys
 
 MIN_WINDOW = 64
 MAX_WINDOW = 512

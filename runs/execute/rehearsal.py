@@ -12,6 +12,7 @@ from cases.records import Case
 from graph.system import System
 from nodes.core.dry_run import DryCall, share_of
 from nodes.core.recipe import Recipe
+from nodes.question.classify_intent import CLASSIFY_INTENT, likely_intent
 from runs.execute.assemble import Assembly
 from runs.execute.case_run import CaseResult
 from serving.journal.journal import Journal
@@ -90,11 +91,8 @@ async def rehearse(
     `assembly` has a recipe that does not wait, as a rehearsal has no reviewer; the backends of `client` make
     replies up by a `writer` of `foreseen`.
     """
-    found: dict[str, str] = {}
-    for node in assembly.system.nodes:
-        if node.foresee is not None:
-            found |= await node.foresee(case, assembly.tools)
-    foreseen[case.id] = found
+    classifies = CLASSIFY_INTENT in assembly.system.nodes
+    foreseen[case.id] = dict(await likely_intent(case, assembly.tools)) if classifies else {}
     try:
         return await assembly.run(case, client)
     finally:

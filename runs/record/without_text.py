@@ -27,6 +27,10 @@ def facts_without_text(step: Line) -> dict[str, object]:
     return {name: value for name, value in kept.items() if value is not None}
 
 
+_QUOTING = frozenset({"failed_reflections", "intent_unclassified", "reviewed"})
+"""Flags of decisions whose reason quotes a reply, an error or a person."""
+
+
 def because_without_text(step: Line) -> str | None:
     """The reason of a node execution, None where it may quote a reply, a person or an error."""
     node = find_node(step["node"])
@@ -34,7 +38,7 @@ def because_without_text(step: Line) -> str | None:
         node is None
         or step.get("error")
         or "error_class" in (step.get("facts") or {})
-        or not set(node.quotes).isdisjoint(step.get("flags", ()))
+        or not _QUOTING.isdisjoint(step.get("flags", ()))
     )
     return None if quotes else step.get("because")
 

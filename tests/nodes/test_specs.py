@@ -87,7 +87,6 @@ def test_every_packaged_prompt_is_one_that_nodes_fill_once(system: System) -> No
 @pytest.mark.parametrize(("system", "node"), NODES)
 def test_flags_have_a_meaning_in_words(system: System, node: NodeSpec) -> None:
     assert [flag for flag, meaning in node.flags.items() if not meaning.strip()] == []
-    assert set(node.quotes) <= set(node.flags)
 
 
 def test_a_flag_of_several_nodes_means_the_same() -> None:

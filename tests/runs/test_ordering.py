@@ -11,8 +11,8 @@ import pytest
 from cases.records import Case, InvalidCase
 from graph.tamu import SYSTEM, TamuRecipe
 from nodes.core.context import Context
-from nodes.core.node import CaseKey, CaseKeys
-from nodes.evidence.label_evidence import LABEL_EVIDENCE
+from nodes.evidence import label_evidence
+from nodes.evidence.label_evidence import CaseKey, CaseKeys
 from nodes.retrieval.demonstration_search import POOL as POOL_TOOL
 from nodes.retrieval.retrieve_evidence_demonstrations import retrieve_evidence_demonstrations
 from prompts import load_prompts
@@ -33,8 +33,7 @@ TOPICS = ("My knee swells.", "My platelet count fell.", "My drip was stopped.")
 
 def demonstration_keys(pool: DemonstrationPool | None, recipe: TamuRecipe) -> CaseKeys | None:
     """As the node that labels declares it."""
-    assert LABEL_EVIDENCE.case_keys is not None
-    return LABEL_EVIDENCE.case_keys(recipe, {} if pool is None else {POOL_TOOL.name: pool})
+    return label_evidence.demonstration_keys(recipe, {} if pool is None else {POOL_TOOL.name: pool})
 
 
 def topical(number: int) -> Case:
