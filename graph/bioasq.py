@@ -48,7 +48,6 @@ class BioasqRecipe(Recipe):
 
     @property
     def answers(self) -> bool:
-        """Phase B does."""
         return self.documents.answers
 
 

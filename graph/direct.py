@@ -28,7 +28,6 @@ class DirectRecipe(PoolRecipe):
 
     @property
     def shows_demonstrations(self) -> bool:
-        """Unless it asks zero-shot."""
         return self.answer.demonstrations > 0
 
 

@@ -44,18 +44,15 @@ class SearchedDocuments(Resource):
     }
 
     def reads(self, recipe: Recipe) -> object:
-        """Whether words are searched, vectors, or nothing."""
         settings = recipe.find_section(DocumentSettings)
         if settings is None:
             return "words"
         return settings.retriever if settings.finds else None
 
     def needs(self, place: str, recipe: Recipe) -> str:
-        """A phase that begins with given snippets searches nothing."""
         return f"the graph {recipe.system!r} with documents.phase b searches no {place}; leave --{place} out"
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """Open what is given, and hold corpus and index against each other."""
         corpus, index = request.path("corpus"), request.path("index")
         _refuse_unfit_index(request, index)
         if corpus is None and index is None:
@@ -84,7 +81,6 @@ class SearchedDocuments(Resource):
         return Opened({CORPUS.name: opened, INDEX.name: vectors}, records)
 
     def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
-        """The corpus, and the index for a recipe that compares vectors."""
         settings = recipe.find_section(DocumentSettings)
         compares = settings is not None and settings.compares_vectors
         read = ("corpus", "index") if compares else ("corpus",)
@@ -121,11 +117,9 @@ class PassageReader(Resource):
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"reader": ("reader", "vectors")}
 
     def reads(self, recipe: Recipe) -> object:
-        """The section."""
         return recipe.section(ReadingSettings)
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """Load the classifier and the vectors that the recipe asks for."""
         settings = request.recipe.section(ReadingSettings)
         tools: dict[str, Any] = {}
         record = {"reader": settings.reader, "vectors": None, "released_behaviour": list(settings.released)}
@@ -148,12 +142,10 @@ class DocumentReranker(Resource):
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"document_reranker": ("identity",)}
 
     def reads(self, recipe: Recipe) -> object:
-        """Its name."""
         settings = recipe.section(DocumentSettings)
         return settings.reranker if settings.finds else None
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """Load it."""
         name = request.recipe.section(DocumentSettings).reranker
         assert name is not None
         ranker = load_ranker(name)
@@ -167,16 +159,13 @@ class AnsweredQuestions(Resource):
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"answered_questions": ("sha256", "count")}
 
     def reads(self, recipe: Recipe) -> object:
-        """The section, where questions are answered and any are shown."""
         settings = recipe.section(ExactSettings)
         return settings if settings.shots and recipe.answers else None
 
     def needs(self, place: str, recipe: Recipe) -> str:
-        """No prompt shows any."""
         return f"its prompts show no answered questions: set exact.shots above 0, or leave --{place} out"
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """Read the questions that prompts may show; none of them is a question of the run."""
         file = request.path("demos")
         path = file or packaged_path(_PACKAGED_QUESTIONS)
         if not path.is_file() and file is None:
@@ -198,7 +187,6 @@ class AnsweredQuestions(Resource):
         return Opened({ANSWERED_QUESTIONS.name: by_type}, {"answered_questions": record})
 
     def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
-        """The file."""
         found = records.get("answered_questions")
         return {"demos": Path(found["path"])} if found else {}
 

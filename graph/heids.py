@@ -50,7 +50,6 @@ class HeidsRecipe(Recipe):
 
     @property
     def answers(self) -> bool:
-        """Unless it stops after retrieval."""
         return self.stop_after == "answer"
 
 

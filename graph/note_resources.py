@@ -41,7 +41,6 @@ class PoolRecipe(Recipe):
 
     @property
     def shows_demonstrations(self) -> bool:
-        """Whether any prompt does."""
         return True
 
 
@@ -95,15 +94,12 @@ class Pool(Resource):
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"demonstrations": ("sha256", "embedder")}
 
     def reads(self, recipe: Recipe) -> object:
-        """The embedding, where any prompt shows a case."""
         return recipe.embedding if isinstance(recipe, PoolRecipe) and recipe.shows_demonstrations else None
 
     def needs(self, place: str, recipe: Recipe) -> str:
-        """No prompt shows any."""
         return f"its prompts show no demonstrations; leave --{place} out"
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """The user's, else the packaged one."""
         assert isinstance(request.recipe, PoolRecipe)
         pool = await open_pool(request.path("demos"), request.recipe.embedding, request.notify)
         evidence = request.recipe.find_section(EvidenceSettings)
@@ -126,12 +122,10 @@ class EvidenceRanker(Resource):
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"ranker": ("name", "identity", "cutoff")}
 
     def reads(self, recipe: Recipe) -> object:
-        """Its name and the rule that cuts its ranking."""
         settings = recipe.section(EvidenceSettings)
         return None if RANK_EVIDENCE.is_off(recipe) else (settings.ranker, settings.cutoff)
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """Load it."""
         settings = request.recipe.section(EvidenceSettings)
         ranker = load_ranker(settings.ranker)
         record = {
@@ -150,11 +144,9 @@ class SentenceRetrieval(Resource):
     }
 
     def reads(self, recipe: Recipe) -> object:
-        """Both sections."""
         return recipe.section(RetrievalSettings), recipe.section(CitationSettings)
 
     async def open(self, request: ResourceRequest) -> Opened:
-        """Load the rankers, the vectors of an attribution, and the table of acronyms."""
         wanted = request.recipe.section(RetrievalSettings)
         attributes = not ATTRIBUTE_ANSWER.is_off(request.recipe)
         compares = attributes and request.recipe.section(CitationSettings).weights.semantic

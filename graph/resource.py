@@ -34,11 +34,9 @@ class ResourceRequest:
     notify: Callable[[str], None] = lambda _: None
 
     def path(self, place: str) -> Path | None:
-        """The file or folder of an option."""
         return self.places.get(place)
 
     def refuse(self, fault: str) -> RecipeError:
-        """An error that names the recipe."""
         return RecipeError(f"recipe {self.origin}: {fault}")
 
 

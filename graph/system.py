@@ -63,7 +63,6 @@ class System:
 
     @property
     def name(self) -> str:
-        """As its recipes have it."""
         return str(self.recipe.model_fields["system"].default)
 
     def build(
@@ -85,7 +84,6 @@ class System:
         return builder.compile(checkpointer, name=self.name)
 
     def node(self, name: str) -> NodeSpec | None:
-        """A node by its name."""
         return next((node for node in self.nodes if node.name == name), None)
 
     @cached_property
@@ -95,22 +93,18 @@ class System:
 
     @cached_property
     def contracts(self) -> tuple[Contract, ...]:
-        """Of all prompts that its nodes fill."""
         return tuple(contract for node in self.nodes for contract in node.prompts)
 
     @cached_property
     def flags(self) -> dict[str, str]:
-        """Every flag that a case may have, with its meaning."""
         return {name: meaning for node in self.nodes for name, meaning in node.flags.items()}
 
     @cached_property
     def columns(self) -> dict[str, Column]:
-        """What a list of cases shows beside what all cases have, by heading."""
         return {name: column for node in self.nodes for name, column in node.columns.items()}
 
     @cached_property
     def impairments(self) -> frozenset[str]:
-        """Flags of cases that ended although something that was asked for had failed."""
         return frozenset(name for node in self.nodes for name in node.impairs)
 
     @cached_property
@@ -119,7 +113,6 @@ class System:
         return {name: fields for resource in self.resources for name, fields in resource.compared.items()}
 
     def used_prompts(self, recipe: Recipe) -> frozenset[str]:
-        """Names of the prompts that a recipe makes use of."""
         return frozenset(name for node in self.nodes for name in node.filled(recipe))
 
 

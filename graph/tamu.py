@@ -99,31 +99,25 @@ class TamuRecipe(PoolRecipe):
 
     @property
     def labels_evidence(self) -> bool:
-        """All but the interpretation of questions needs it."""
         return self.stop_after != "question"
 
     @property
     def answers(self) -> bool:
-        """The whole graph."""
         return self.stop_after == "answer"
 
     @property
     def waits_for_people(self) -> bool:
-        """Whether labels may be too uncertain."""
         return self.review.asks
 
     def without_waiting(self) -> Self:
-        """No label is too uncertain."""
         return self.model_copy(update={"review": ReviewSettings()})
 
     @property
     def interprets(self) -> bool:
-        """Whether clinician questions are read out of patients' messages."""
         return self.question.interpret != "never"
 
     @property
     def ranks(self) -> bool:
-        """Whether a ranker votes."""
         return self.evidence.asks_ranker and self.labels_evidence
 
     @property
@@ -133,12 +127,10 @@ class TamuRecipe(PoolRecipe):
 
     @property
     def needs_intent(self) -> bool:
-        """Whether any node reads the intent."""
         return self.answers or (self.intent_first and self.labels_evidence)
 
     @property
     def shows_demonstrations(self) -> bool:
-        """Whether any prompt does."""
         wanted = (
             self.evidence.demonstrations if self.evidence.asks_model and self.labels_evidence else 0,
             self.answer.demonstrations if self.answers else 0,

@@ -32,7 +32,6 @@ class WeakLabelsRecipe(Recipe):
 
     @property
     def answers(self) -> bool:
-        """It labels, and answers nothing."""
         return False
 
 

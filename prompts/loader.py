@@ -151,7 +151,6 @@ class PromptSet:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of each prompt file by name."""
         return {name: prompt.sha256 for name, prompt in self.prompts.items()}
 
 

@@ -109,15 +109,11 @@ def _answer(entries: Sequence[str], type_: QuestionType) -> list[list[str]]:
 
 
 class AggregateExactAnswersInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     exact_votes: list[ExactVote]
 
 
 class AggregateExactAnswersUpdate(TypedDict):
-    """What the node owns."""
-
     exact_answer: Exact
     decisions: list[Decision]
 

@@ -69,8 +69,6 @@ class DirectSettings(AnswerRules):
 
 
 class AnswerDirectlyInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
 

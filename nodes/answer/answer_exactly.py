@@ -36,15 +36,11 @@ from serving.protocol.request import Failure, Reply, Request
 
 
 class AnswerExactlyInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     snippets: list[ChosenSnippet]
 
 
 class AnswerExactlyUpdate(TypedDict):
-    """What the node owns."""
-
     exact_votes: list[ExactVote]
     decisions: list[Decision]
 

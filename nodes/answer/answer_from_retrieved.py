@@ -27,8 +27,6 @@ _NOTHING = "(none)"
 
 
 class RetrievedAnswerInput(TypedDict):
-    """What a node reads that writes an answer from retrieved sentences."""
-
     case_id: str
     patient_question: NotRequired[str]
     retrieved: list[Retrieved]

@@ -55,16 +55,12 @@ class IdealSettings(RecipeSection):
 
 
 class AnswerIdeallyInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     snippets: list[ChosenSnippet]
     exact_answer: NotRequired[Exact]
 
 
 class AnswerIdeallyUpdate(TypedDict):
-    """What the node owns."""
-
     answer: str
     decisions: list[Decision]
 

@@ -16,8 +16,6 @@ from nodes.core.written_text import Attempt
 
 
 class CheckAnswerInput(TypedDict):
-    """What the node reads."""
-
     draft_answer: str
     rejected_answers: NotRequired[list[Attempt]]
 

@@ -87,12 +87,10 @@ class CitedAnswer:
 
     @property
     def text(self) -> str:
-        """The sentences without their citations."""
         return " ".join(sentence.text for sentence in self.sentences)
 
     @property
     def cited(self) -> frozenset[str]:
-        """All that is cited."""
         return frozenset(id_ for sentence in self.sentences for id_ in sentence.cited)
 
 

@@ -63,7 +63,6 @@ class ExactSettings(RecipeSection):
 
     @property
     def instructions(self) -> Literal[1, 2]:
-        """Which of the two sets of instructions: format template 1, or 2."""
         return 2 if self.style == 3 else 1
 
     @property

@@ -27,8 +27,6 @@ ANSWER_REPLY = "answer"
 
 
 class GenerateAnswerInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     answer_evidence: list[str]
@@ -37,8 +35,6 @@ class GenerateAnswerInput(TypedDict):
 
 
 class GenerateAnswerUpdate(TypedDict):
-    """What the node owns."""
-
     draft_answer: str
     decisions: list[Decision]
 

@@ -124,7 +124,6 @@ class QuestionPrompt:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For a decision."""
         return {
             "demonstrations": self.shots,
             "dropped_demonstrations": self.dropped_shots,
@@ -136,13 +135,11 @@ class QuestionPrompt:
 
     @property
     def sources(self) -> str:
-        """What the prompt shows, for readers."""
         snippets = f"{self.shown_snippets} snippet{'' if self.shown_snippets == 1 else 's'}"
         return f"{snippets} and {len(self.shots)} shot{'' if len(self.shots) == 1 else 's'}"
 
     @property
     def flags(self) -> list[str]:
-        """For a decision."""
         raised = {
             "few_shots": self.missing_shots,
             "dropped_demonstrations": self.dropped_shots,

@@ -36,8 +36,6 @@ from nodes.core.written_text import Attempt
 
 
 class ValidateCitationsInput(TypedDict):
-    """What the node reads."""
-
     draft_answer: str
     answer_evidence: list[str]
     rejected_answers: NotRequired[list[Attempt]]

@@ -46,12 +46,10 @@ class Ballot(Generic[T]):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Of a decision on votes."""
         return {"failed_votes": self.failed, "rescued_votes": self.completed}
 
     @property
     def flags(self) -> list[str]:
-        """Of a decision on votes."""
         missing = ["missing_votes"] if self.failures else []
         return [*missing, *(["incomplete_replies"] if self.completed else [])]
 

@@ -57,7 +57,6 @@ class Context(Generic[AnyRecipe]):
     )
 
     def section(self, kind: type[AnySection]) -> AnySection:
-        """A section of the recipe."""
         return self.settings.section(kind)
 
     def find(self, tool: Tool[T]) -> T | None:
@@ -79,7 +78,6 @@ class Context(Generic[AnyRecipe]):
     def messages(
         self, prompt: str, variables: Variables, demonstrations: Sequence[Variables] = ()
     ) -> tuple[Message, ...]:
-        """A prompt, filled."""
         turns = self.prompts[prompt].render(variables, demonstrations)
         return tuple(Message(role, text) for role, text in turns)
 
@@ -98,7 +96,6 @@ class Context(Generic[AnyRecipe]):
         reply: ReplyFormat[T],
         settings: AskSettings,
     ) -> Reply[T] | Failure:
-        """Ask a model once."""
         temperature, limit = settings.temperature, settings.max_tokens
         ask = Request(role, case_id, messages, reply, (0,), temperature, limit, self.settings.seed)
         (outcome,) = await self.client.ask(ask)

@@ -15,7 +15,6 @@ class NodeFailure(Exception):
     """A case ends here as failed; the calls made so far are kept for the trace."""
 
     def __init__(self, error_class: ErrorClass, message: str, calls: Sequence[CallRecord] = ()) -> None:
-        """Keep the class and the calls beside the message."""
         self.error_class: ErrorClass = error_class
         self.calls = tuple(calls)
         super().__init__(message)

@@ -22,12 +22,10 @@ class Fitted:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Of a decision on a prompt with demonstrations."""
         return {"demonstrations": self.kept, "dropped_demonstrations": self.dropped}
 
     @property
     def flags(self) -> list[str]:
-        """Of a decision on a prompt with demonstrations."""
         return ["dropped_demonstrations"] if self.dropped else []
 
 

@@ -73,7 +73,6 @@ class NodeSpec:
     corrected: CorrectedReply | None = None
 
     def filled(self, recipe: Recipe) -> frozenset[str]:
-        """Names of the prompts that a recipe makes use of."""
         if self.is_off(recipe):
             return frozenset()
         unused = (name for kind in self.sections for name in recipe.section(kind).unused_prompts)
@@ -81,11 +80,9 @@ class NodeSpec:
 
     @property
     def name(self) -> str:
-        """The name of its function."""
         return self.run.__name__
 
     def rows(self, facts: Facts) -> list[Row]:
-        """The lines under a decision of this node."""
         return [
             row for name, fact in self.facts.items() if name in facts for row in fact.rows(facts[name], facts)
         ]

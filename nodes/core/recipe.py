@@ -128,17 +128,14 @@ class Recipe(Section):
 
     @property
     def labels_evidence(self) -> bool:
-        """Whether the run goes as far as evidence."""
         return True
 
     @property
     def answers(self) -> bool:
-        """Whether the run goes as far as an answer."""
         return True
 
     @property
     def waits_for_people(self) -> bool:
-        """Whether cases may wait for a person."""
         return False
 
     def without_waiting(self) -> Self:

@@ -37,8 +37,6 @@ class ReviewedLabels(BaseModel):
 
 
 class AwaitReviewInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     vote_counts: dict[str, int]
     usable_votes: int

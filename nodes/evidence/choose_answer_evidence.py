@@ -15,14 +15,10 @@ from nodes.core.records import AnswerEvidence, Decision, decision
 
 
 class ChooseAnswerEvidenceInput(TypedDict):
-    """What the node reads."""
-
     evidence: dict[AnswerEvidence, list[str]]
 
 
 class ChooseAnswerEvidenceUpdate(TypedDict):
-    """What the node owns."""
-
     answer_evidence: list[str]
     decisions: list[Decision]
 

@@ -24,8 +24,6 @@ from serving.protocol.messages import Message
 
 
 class LabelFromAnswerInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
 
 

@@ -27,8 +27,6 @@ _DIGITS = 4
 
 
 class RankEvidenceInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
 

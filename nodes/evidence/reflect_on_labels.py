@@ -32,8 +32,6 @@ class ReflectOnLabelsInput(TypedDict):
 
 
 class ReflectOnLabelsUpdate(TypedDict):
-    """What the node owns."""
-
     reflected_votes: list[Vote]
     decisions: list[Decision]
 

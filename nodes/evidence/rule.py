@@ -52,12 +52,10 @@ class EvidenceRule(Section):
 
     @property
     def reads_model(self) -> bool:
-        """Whether votes of a model count."""
         return self.ranker_weight < 1
 
     @property
     def reads_ranker(self) -> bool:
-        """Whether a ranker's scores count."""
         return self.ranker_weight > 0
 
     def __str__(self) -> str:

@@ -90,17 +90,14 @@ class VoteSettings(RecipeSection):
 
     @property
     def asks_model(self) -> bool:
-        """Whether a language model votes."""
         return True
 
     @property
     def first_votes(self) -> int:
-        """Votes that the model is asked for on every case."""
         return vote_bounds(self.votes)[0] if self.asks_model else 0
 
     @property
     def most_votes(self) -> int:
-        """Votes that the model is asked for at most."""
         return vote_bounds(self.votes)[1] if self.asks_model else 0
 
     @property
@@ -110,7 +107,6 @@ class VoteSettings(RecipeSection):
 
     @property
     def ranker_weight(self) -> int:
-        """Votes that a ranker's selection counts for."""
         return 0
 
     @property
@@ -125,7 +121,6 @@ class VoteSettings(RecipeSection):
 
     @property
     def adaptive(self) -> bool:
-        """Whether the number of votes depends on how they fall."""
         return self.first_votes < self.most_votes
 
     def needed_votes(self, asked: int) -> int:
@@ -260,7 +255,6 @@ class EvidenceSettings(VoteSettings):
 
     @property
     def asks_model(self) -> bool:
-        """Whether a language model votes."""
         return self.voters != "ranker"
 
     @property
@@ -270,7 +264,6 @@ class EvidenceSettings(VoteSettings):
 
     @property
     def pointwise(self) -> bool:
-        """Whether the model is asked for each sentence by itself."""
         return self.asks_model and self.reply == POINTWISE
 
     @property
@@ -279,23 +272,19 @@ class EvidenceSettings(VoteSettings):
 
     @property
     def model_rule(self) -> Cutoff:
-        """From log-odds of the reply `pointwise` to a vote."""
         return self.model_cutoff or _MORE_LIKELY_THAN_NOT
 
     @property
     def asks_ranker(self) -> bool:
-        """Whether a ranker votes."""
         return self.voters != "llm"
 
     @property
     def ranker_weight(self) -> int:
-        """Votes that the ranker's selection counts for; one where it stands alone."""
         if not self.asks_ranker:
             return 0
         return self.ranker_votes if self.asks_model else 1
 
     def needs(self, option: str) -> str | None:
-        """A ranker that does not vote is not read."""
         return "--evidence ranker, or both" if option == "ranker" and not self.asks_ranker else None
 
 
@@ -313,5 +302,4 @@ class ReviewSettings(RecipeSection):
 
     @property
     def asks(self) -> bool:
-        """Whether any case may wait."""
         return self.disagreement is not None or self.confidence is not None

@@ -13,15 +13,11 @@ from nodes.core.records import Decision, decision
 
 
 class WidenEvidenceInput(TypedDict):
-    """What the node reads."""
-
     vote_counts: dict[str, int]
     ranker_scores: NotRequired[dict[str, float]]
 
 
 class WidenEvidenceUpdate(TypedDict):
-    """What the node owns."""
-
     answer_evidence: list[str]
     decisions: list[Decision]
 

@@ -18,14 +18,10 @@ _MAX_QUESTION = 600
 
 
 class AdoptPatientQuestionInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
 
 
 class AdoptPatientQuestionUpdate(TypedDict):
-    """What the node owns."""
-
     patient_question: str
     decisions: list[Decision]
 

@@ -37,15 +37,11 @@ class IntentSettings(RecipeSection):
 
 
 class ClassifyIntentInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
 
 
 class ClassifyIntentUpdate(TypedDict):
-    """What the node owns."""
-
     intent: IntentChoice
     decisions: list[Decision]
 

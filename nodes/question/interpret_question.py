@@ -97,8 +97,6 @@ class QuestionSettings(RecipeSection):
 
 
 class InterpretQuestionInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
 
 

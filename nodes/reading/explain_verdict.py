@@ -77,8 +77,6 @@ _READINGS = {"supports": "speaks for yes", "neutral": "does not tell", "refutes"
 
 
 class ExplainVerdictInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     verdict: Verdict
@@ -86,8 +84,6 @@ class ExplainVerdictInput(TypedDict):
 
 
 class ExplainVerdictUpdate(TypedDict):
-    """What the node owns."""
-
     explanation: str
     decisions: list[Decision]
 

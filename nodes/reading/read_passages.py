@@ -86,8 +86,6 @@ _DIGITS = 4
 
 
 class ReadPassagesInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     passages: list[Passage]

@@ -114,8 +114,6 @@ def _passage(
 
 
 class SelectPassagesInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     kept_documents: list[FoundDocument]

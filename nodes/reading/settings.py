@@ -59,7 +59,6 @@ class LiteratureSettings(RecipeSection):
 
     @property
     def searched(self) -> int:
-        """How many documents are asked for."""
         return self.depth if self.refill else self.k
 
 
@@ -98,12 +97,10 @@ class ReadingSettings(RecipeSection):
 
     @property
     def asks_model(self) -> bool:
-        """Whether a language model reads."""
         return self.reader == LLM
 
     @property
     def compares(self) -> bool:
-        """Whether sentences are compared with the question."""
         return self.doc_mode != "full"
 
     @property

@@ -19,14 +19,10 @@ from nodes.retrieval.document_settings import DocumentSettings
 
 
 class AdoptSnippetsInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
 
 
 class AdoptSnippetsUpdate(TypedDict):
-    """What the node owns."""
-
     snippets: list[ChosenSnippet]
     decisions: list[Decision]
 

@@ -29,8 +29,6 @@ class CombineRankingsInput(TypedDict):
 
 
 class CombineRankingsUpdate(TypedDict):
-    """What the node owns."""
-
     document_ranking: list[RankedDocument]
     decisions: list[Decision]
 

@@ -79,27 +79,22 @@ class DocumentSettings(RecipeSection):
 
     @property
     def finds(self) -> bool:
-        """Whether documents are searched for."""
         return self.phase != "b"
 
     @property
     def answers(self) -> bool:
-        """Whether questions are answered."""
         return self.phase != "a"
 
     @property
     def reformulates(self) -> bool:
-        """Whether a model writes further queries."""
         return self.finds and self.reformulations > 0
 
     @property
     def compares_vectors(self) -> bool:
-        """Whether documents are searched for by their vectors."""
         return self.finds and self.retriever != "words"
 
     @property
     def scores_documents(self) -> bool:
-        """Whether a cross-encoder scores what was found."""
         return self.finds and self.reranker is not None
 
     @property
@@ -111,9 +106,7 @@ class DocumentSettings(RecipeSection):
 
     @property
     def reranks_by_model(self) -> bool:
-        """Whether a language model reorders the best."""
         return self.finds and self.llm_rerank
 
     def needs(self, option: str) -> str | None:
-        """Without a search there is nothing to rerank."""
         return "--phase a, or both" if option == "reranker" and not self.finds else None

@@ -121,8 +121,6 @@ def _too_weak(document: FoundDocument, settings: LiteratureSettings) -> str | No
 
 
 class FilterDocumentsInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     found_documents: list[FoundDocument]
 

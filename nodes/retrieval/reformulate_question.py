@@ -31,8 +31,6 @@ _LONGEST = 300
 
 
 class ReformulateQuestionInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
 

@@ -116,8 +116,6 @@ def _bare_list(text: str) -> object:
 
 
 class RerankByModelInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     found_documents: list[FoundDocument]

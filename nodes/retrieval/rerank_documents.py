@@ -27,8 +27,6 @@ from nodes.retrieval.document_texts import (
 
 
 class RerankDocumentsInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     found_documents: list[FoundDocument]

@@ -17,8 +17,6 @@ from retrieval.pools.compared import answer_text
 
 
 class RetrieveAnswerDemonstrationsInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     intent: IntentChoice

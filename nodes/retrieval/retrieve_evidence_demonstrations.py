@@ -20,8 +20,6 @@ from retrieval.pools.pool import DemonstrationPool
 
 
 class RetrieveEvidenceDemonstrationsInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     intent: NotRequired[IntentChoice]

@@ -95,8 +95,6 @@ class RetrievalSettings(RecipeSection):
 
 
 class RetrieveSentencesInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
 

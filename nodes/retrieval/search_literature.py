@@ -20,8 +20,6 @@ _DIGITS = 4
 
 
 class SearchLiteratureInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
 

@@ -66,8 +66,6 @@ def _stripped(document: str, section: str, text: str, begin: int, end: int) -> I
 
 
 class SelectSnippetsInput(TypedDict):
-    """What the node reads."""
-
     case_id: str
     patient_question: NotRequired[str]
     found_documents: list[FoundDocument]
