@@ -12,7 +12,7 @@ from graph.system import Builder, System
 from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
 from nodes.answer.answer_exactly import ANSWER_EXACTLY
 from nodes.answer.answer_ideally import ANSWER_IDEALLY, IdealSettings
-from nodes.answer.exact_settings import ExactSettings, type_of
+from nodes.answer.exact_reply import ExactSettings, type_of
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.state import CaseInput, CaseState

@@ -11,7 +11,7 @@ from cases.biomedical import QuestionType
 from cases.load import find_cases, packaged_path
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
-from nodes.answer.exact_settings import QUESTION_TYPES, ExactSettings
+from nodes.answer.exact_reply import QUESTION_TYPES, ExactSettings
 from nodes.answer.question_prompt import ANSWERED_QUESTIONS, can_be_shown
 from nodes.core.context import VECTORS
 from nodes.core.recipe import Recipe

@@ -11,12 +11,12 @@ from langgraph.runtime import Runtime
 from graph.note_resources import SentenceRetrieval
 from graph.system import Builder, System
 from nodes.answer.answer_rules import AnswerRules
-from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
 from nodes.answer.check_answer import CHECK_ANSWER
-from nodes.answer.citations import CitationSettings
-from nodes.answer.generate_cited_answer import GENERATE_CITED_ANSWER
-from nodes.answer.generate_uncited_answer import GENERATE_UNCITED_ANSWER
-from nodes.answer.validate_citations import VALIDATE_CITATIONS
+from nodes.citing.attribute_answer import ATTRIBUTE_ANSWER
+from nodes.citing.citations import CitationSettings
+from nodes.citing.generate_cited_answer import GENERATE_CITED_ANSWER
+from nodes.citing.generate_uncited_answer import GENERATE_UNCITED_ANSWER
+from nodes.citing.validate_citations import VALIDATE_CITATIONS
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.records import (

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from cases.load import CaseSource, packaged_cases
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
-from nodes.answer.attribute_answer import ATTRIBUTE_ANSWER
-from nodes.answer.citations import CitationSettings
+from nodes.citing.attribute_answer import ATTRIBUTE_ANSWER
+from nodes.citing.citations import CitationSettings
 from nodes.core.context import VECTORS
 from nodes.core.recipe import Recipe
 from nodes.evidence.rank_evidence import RANK_EVIDENCE, RANKER

@@ -15,7 +15,9 @@ from graph.system import Builder, System
 from nodes.answer.align_answer import ALIGN_ANSWER, AlignmentSettings
 from nodes.answer.answer_rules import AnswerSettings
 from nodes.answer.check_answer import CHECK_ANSWER
+from nodes.answer.choose_answer_evidence import CHOOSE_ANSWER_EVIDENCE
 from nodes.answer.generate_answer import GENERATE_ANSWER
+from nodes.answer.widen_evidence import WIDEN_EVIDENCE
 from nodes.core.context import Context
 from nodes.core.records import (
     AlignedAnswer,
@@ -32,13 +34,11 @@ from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
 from nodes.evidence.await_review import AWAIT_REVIEW
 from nodes.evidence.calibration import CalibrationSettings
 from nodes.evidence.check_votes import CHECK_VOTES
-from nodes.evidence.choose_answer_evidence import CHOOSE_ANSWER_EVIDENCE
 from nodes.evidence.disagreement import needs_review
 from nodes.evidence.label_evidence import LABEL_EVIDENCE
 from nodes.evidence.rank_evidence import RANK_EVIDENCE
 from nodes.evidence.reflect_on_labels import REFLECT_ON_LABELS, ReflectOnLabelsInput
 from nodes.evidence.settings import EvidenceSettings, ReviewSettings
-from nodes.evidence.widen_evidence import WIDEN_EVIDENCE
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings
 from nodes.question.interpret_question import INTERPRET_QUESTION, QuestionSettings

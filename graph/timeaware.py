@@ -16,7 +16,9 @@ from nodes.core.state import CaseInput, CaseState
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.reading.aggregate_verdict import AGGREGATE_VERDICT
 from nodes.reading.explain_verdict import EXPLAIN_VERDICT
+from nodes.reading.filter_documents import FILTER_DOCUMENTS
 from nodes.reading.read_passages import READ_PASSAGES
+from nodes.reading.search_literature import SEARCH_LITERATURE
 from nodes.reading.select_passages import SELECT_PASSAGES
 from nodes.reading.settings import LiteratureSettings, ReadingSettings, VerdictSettings
 from nodes.retrieval.document_records import (
@@ -27,8 +29,6 @@ from nodes.retrieval.document_records import (
     PassageReading,
     ReadingCounts,
 )
-from nodes.retrieval.filter_documents import FILTER_DOCUMENTS
-from nodes.retrieval.search_literature import SEARCH_LITERATURE
 
 
 class TimeawareRecipe(Recipe):

@@ -8,8 +8,8 @@ from typing import Any
 
 from evals.analysis.sweep import scores_in_percent
 from evals.scoring.gold import GoldCase, ScoringError
-from nodes.answer.attribute_answer import cited_at
-from nodes.answer.citations import CitationSettings
+from nodes.citing.attribute_answer import cited_at
+from nodes.citing.citations import CitationSettings
 from nodes.core.records import Attribution
 from ranking.attribution import Weights
 from ranking.measures import PrecisionRecallF1, count, macro, micro

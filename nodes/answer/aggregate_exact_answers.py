@@ -11,8 +11,7 @@ from langgraph.runtime import Runtime
 
 from cases.biomedical import QuestionType
 from cases.texts import plural
-from nodes.answer.exact_reply import MAX_ENTRIES, Exact
-from nodes.answer.exact_settings import ExactSettings, demand_type
+from nodes.answer.exact_reply import MAX_ENTRIES, Exact, ExactSettings, demand_type
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, plain, withheld
 from nodes.core.node import Column, NodeSpec

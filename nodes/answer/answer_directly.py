@@ -14,7 +14,7 @@ from cases.records import Case
 from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.check_answer import BREAKS_RULES
-from nodes.answer.citations import (
+from nodes.citing.citations import (
     NO_CITATIONS,
     CitedAnswer,
     CitedSentence,
@@ -22,7 +22,7 @@ from nodes.answer.citations import (
     read_citations,
     write_citations,
 )
-from nodes.answer.validate_citations import citation_faults
+from nodes.citing.validate_citations import citation_faults
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply, DryCall, made_up_sentences
 from nodes.core.facts import (

@@ -14,8 +14,15 @@ from langgraph.runtime import Runtime
 from cases.biomedical import ExactAnswer, QuestionType
 from cases.records import Case
 from cases.texts import plural
-from nodes.answer.exact_reply import FIELD, MAX_ENTRIES, Exact, exact_reply, exact_words
-from nodes.answer.exact_settings import ExactSettings, demand_type
+from nodes.answer.exact_reply import (
+    FIELD,
+    MAX_ENTRIES,
+    Exact,
+    ExactSettings,
+    demand_type,
+    exact_reply,
+    exact_words,
+)
 from nodes.answer.question_prompt import (
     ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,

@@ -13,8 +13,7 @@ from cases.texts import plural
 from nodes.answer.answer_exactly import first_synonyms
 from nodes.answer.answer_rules import AnswerRules, find_faults, shorten
 from nodes.answer.check_answer import BREAKS_RULES
-from nodes.answer.exact_reply import Exact
-from nodes.answer.exact_settings import ExactSettings, demand_type
+from nodes.answer.exact_reply import Exact, ExactSettings, demand_type
 from nodes.answer.question_prompt import (
     ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,

@@ -12,7 +12,7 @@ from typing import Any
 from cases.biomedical import QuestionType
 from cases.records import Case
 from cases.texts import hash_order
-from nodes.answer.exact_settings import ExactSettings
+from nodes.answer.exact_reply import ExactSettings
 from nodes.core.context import Context, Tool
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS, Fact
 from nodes.core.failure import NodeFailure

@@ -15,7 +15,7 @@ from nodes.core.context import Context
 from nodes.core.facts import VOTE_COUNTS, Fact, plain, whole
 from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, Vote, decision, same_evidence
-from nodes.evidence.label_confidence import mean_confidence
+from nodes.evidence.reply_forms import mean_confidence
 from nodes.evidence.rule import DIGITS, EvidenceRule, Judged, judge, log_odds
 from nodes.evidence.settings import EvidenceSettings, VoteSettings
 from ranking.prefixes import Floats

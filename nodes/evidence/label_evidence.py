@@ -20,10 +20,9 @@ from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Shown, Vote, decision
 from nodes.core.wording import CASE_VARIABLES
 from nodes.evidence import pointwise
-from nodes.evidence.labelling_prompt import labelling_prompt
 from nodes.evidence.reply_forms import lacks_reply_form
 from nodes.evidence.settings import EvidenceSettings
-from nodes.evidence.voting import ask_for_votes, vote_tokens
+from nodes.evidence.voting import ask_for_votes, labelling_prompt, vote_tokens
 from nodes.question.adopt_patient_question import patient_question
 from nodes.retrieval.demonstration_search import POOL
 from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text

@@ -12,9 +12,9 @@ from nodes.core.failure import NodeFailure, as_failure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables
-from nodes.evidence.labelling_prompt import labelling_prompt
 from nodes.evidence.reply_forms import REPLY_FORMS, read_vote
 from nodes.evidence.settings import EvidenceSettings
+from nodes.evidence.voting import labelling_prompt
 from nodes.retrieval.demonstration_search import POOL
 from prompts import Contract
 from serving.protocol.errors import CallError

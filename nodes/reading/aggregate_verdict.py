@@ -13,6 +13,7 @@ from nodes.core.facts import Fact, plain, whole
 from nodes.core.node import Column, NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import ReadingSettings, VerdictSettings
+from nodes.reading.study_strength import strength_of
 from nodes.reading.verdict_votes import count_readings, is_tied, majority, measure_disagreement, weigh
 from nodes.retrieval.document_records import (
     Disagreement,
@@ -22,7 +23,6 @@ from nodes.retrieval.document_records import (
     PassageReading,
     ReadingCounts,
 )
-from nodes.retrieval.study_strength import strength_of
 
 _DIGITS = 4
 

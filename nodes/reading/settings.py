@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from nodes.core.recipe import RecipeSection
-from nodes.retrieval.study_strength import Strength
+from nodes.reading.study_strength import Strength
 from ranking.rankers.entailment import InputForm
 
 LLM = "llm"

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodes.evidence.choose_answer_evidence import choose_answer_evidence
-from nodes.evidence.widen_evidence import next_best, widen_evidence
+from nodes.answer.choose_answer_evidence import choose_answer_evidence
+from nodes.answer.widen_evidence import next_best, widen_evidence
 from tests.nodes.builders import Bench, flags, run_node
 
 EVIDENCE = {"threshold": ["1", "2"], "high_recall": ["1", "2", "3"], "low_recall": ["1"]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.answer.attribute_answer import attribute_answer, cited_at
+from nodes.citing.attribute_answer import attribute_answer, cited_at
 from nodes.core.context import VECTORS as VECTOR_TOOL
 from nodes.core.records import Attribution
 from ranking.attribution import Weights

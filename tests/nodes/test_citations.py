@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nodes.answer.citations import (
+from nodes.citing.citations import (
     CitedSentence,
     keep_within,
     read_citations,

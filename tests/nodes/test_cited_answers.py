@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from nodes.answer.generate_cited_answer import generate_cited_answer
-from nodes.answer.generate_uncited_answer import generate_uncited_answer
-from nodes.answer.validate_citations import validate_citations
+from nodes.citing.generate_cited_answer import generate_cited_answer
+from nodes.citing.generate_uncited_answer import generate_uncited_answer
+from nodes.citing.validate_citations import validate_citations
 from nodes.core.failure import NodeFailure
 from tests.nodes.builders import NOTE, Bench, asked, case, facts, failing, flags, run_node, script
 

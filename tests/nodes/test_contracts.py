@@ -13,8 +13,8 @@ from nodes.answer.align_answer import align_answer
 from nodes.answer.answer_exactly import answer_exactly
 from nodes.answer.answer_ideally import answer_ideally
 from nodes.answer.generate_answer import generate_answer
-from nodes.answer.generate_cited_answer import generate_cited_answer
-from nodes.answer.generate_uncited_answer import generate_uncited_answer
+from nodes.citing.generate_cited_answer import generate_cited_answer
+from nodes.citing.generate_uncited_answer import generate_uncited_answer
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.label_from_answer import label_from_answer
 from nodes.evidence.reflect_on_labels import reflect_on_labels

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from nodes.reading.filter_documents import filter_found, last_year
 from nodes.reading.settings import LiteratureSettings
-from nodes.retrieval.filter_documents import filter_found, last_year
 from tests.nodes.literature_builders import document, found
 
 OLD = document("old", year=1998, citations=100)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodes.evidence.label_confidence import label_confidence, mean_confidence
+from nodes.evidence.reply_forms import label_confidence, mean_confidence
 from serving.protocol.messages import TokenLogprob
 from tests.nodes.builders import labels
 

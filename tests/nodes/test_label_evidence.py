@@ -7,8 +7,8 @@ import pytest
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.evidence.label_evidence import label_evidence, prompt_order
-from nodes.evidence.labelling_prompt import labelling_prompt
 from nodes.evidence.reply_forms import reply_tokens
+from nodes.evidence.voting import labelling_prompt
 from tests.nodes.builders import (
     Bench,
     asked,

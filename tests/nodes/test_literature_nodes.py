@@ -10,10 +10,10 @@ import pytest
 
 from nodes.core.failure import NodeFailure
 from nodes.reading.explain_verdict import explain_verdict
+from nodes.reading.filter_documents import filter_documents
 from nodes.reading.read_passages import read_passages
+from nodes.reading.search_literature import search_literature
 from nodes.reading.select_passages import select_passages
-from nodes.retrieval.filter_documents import filter_documents
-from nodes.retrieval.search_literature import search_literature
 from serving.backends.scripted import ScriptedCall
 from serving.protocol.errors import CallError
 from tests.nodes.builders import Bench, asked, facts, run_node

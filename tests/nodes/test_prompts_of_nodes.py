@@ -12,8 +12,8 @@ import pytest
 from cases.records import INTENTS
 from nodes.answer.align_answer import align_answer
 from nodes.answer.generate_answer import generate_answer
-from nodes.answer.generate_cited_answer import generate_cited_answer
-from nodes.answer.generate_uncited_answer import generate_uncited_answer
+from nodes.citing.generate_cited_answer import generate_cited_answer
+from nodes.citing.generate_uncited_answer import generate_uncited_answer
 from nodes.core.context import Context
 from nodes.evidence.label_evidence import label_evidence
 from nodes.evidence.reflect_on_labels import reflect_on_labels

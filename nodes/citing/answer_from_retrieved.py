@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from cases.records import Case
 from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules, all_faults
-from nodes.answer.citations import CitationSettings
+from nodes.citing.citations import CitationSettings
 from nodes.core.context import Context
 from nodes.core.dry_run import CorrectedReply, DryCall
 from nodes.core.facts import plain, whole

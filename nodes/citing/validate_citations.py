@@ -10,7 +10,7 @@ from langgraph.runtime import Runtime
 from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules
 from nodes.answer.check_answer import BREAKS_RULES
-from nodes.answer.citations import (
+from nodes.citing.citations import (
     NO_CITATIONS,
     CitationSettings,
     CitedAnswer,

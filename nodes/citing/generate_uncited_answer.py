@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.answer_from_retrieved import (
+from nodes.answer.answer_rules import made_up_answer
+from nodes.answer.generate_answer import ANSWER_REPLY
+from nodes.citing.answer_from_retrieved import (
     RetrievedAnswerInput,
     RetrievedAnswerUpdate,
     answer_from_retrieved,
     retrieved_answer_spec,
 )
-from nodes.answer.answer_rules import made_up_answer
-from nodes.answer.citations import attributes
-from nodes.answer.generate_answer import ANSWER_REPLY
+from nodes.citing.citations import attributes
 from nodes.core.context import Context
 
 

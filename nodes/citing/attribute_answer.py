@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from cases.texts import plural
 from nodes.answer.answer_rules import split_sentences
-from nodes.answer.citations import NO_CITATIONS, CitationSettings, attributes
+from nodes.citing.citations import NO_CITATIONS, CitationSettings, attributes
 from nodes.core.context import VECTORS, Context
 from nodes.core.facts import LINKS, plain, whole, withheld
 from nodes.core.node import NodeSpec

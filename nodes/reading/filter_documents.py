@@ -14,8 +14,8 @@ from nodes.core.facts import Fact, plain
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import LiteratureSettings
+from nodes.reading.study_strength import at_least, strength_of
 from nodes.retrieval.document_records import FoundDocument
-from nodes.retrieval.study_strength import at_least, strength_of
 
 
 @dataclass(frozen=True, slots=True)

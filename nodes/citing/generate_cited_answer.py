@@ -6,14 +6,14 @@ import itertools
 
 from langgraph.runtime import Runtime
 
-from nodes.answer.answer_from_retrieved import (
+from nodes.answer.answer_rules import AnswerRules
+from nodes.citing.answer_from_retrieved import (
     RetrievedAnswerInput,
     RetrievedAnswerUpdate,
     answer_from_retrieved,
     retrieved_answer_spec,
 )
-from nodes.answer.answer_rules import AnswerRules
-from nodes.answer.citations import attributes
+from nodes.citing.citations import attributes
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, made_up_sentences
 from serving.protocol.made_up_replies import numbered_ids

@@ -1,0 +1,1 @@
+"""Answers whose sentences cite the note: written from retrieved sentences, checked, attributed."""
