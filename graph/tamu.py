@@ -33,6 +33,7 @@ from nodes.core.written_text import Attempt
 from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
 from nodes.evidence.await_review import AWAIT_REVIEW
 from nodes.evidence.calibration import CalibrationSettings
+from nodes.evidence.check_negation import CHECK_NEGATION, NegationSettings
 from nodes.evidence.check_votes import CHECK_VOTES
 from nodes.evidence.disagreement import needs_review
 from nodes.evidence.label_evidence import LABEL_EVIDENCE
@@ -55,6 +56,7 @@ class TamuRecipe(PoolRecipe):
         question: The clinician question that is read out of a patient's message.
         intent: What kind of answer a question asks for.
         evidence: Who votes on evidence, demonstrations, votes and reflection.
+        negation: Whether evidence that negates a finding is flagged.
         review: When a case waits for a person.
         calibration: What `evidence.rule` was chosen with, as `evigraph calibrate` writes it.
         answer: Demonstrations, evidence and rules of the answer.
@@ -66,6 +68,7 @@ class TamuRecipe(PoolRecipe):
     question: QuestionSettings = QuestionSettings()
     intent: IntentSettings = IntentSettings()
     evidence: EvidenceSettings = EvidenceSettings()
+    negation: NegationSettings = NegationSettings()
     review: ReviewSettings = ReviewSettings()
     calibration: CalibrationSettings | None = None
     answer: AnswerSettings = AnswerSettings()
@@ -267,6 +270,11 @@ def counting(settings: EvidenceSettings) -> str:
     return "check_votes" if settings.adaptive else "aggregate_votes"
 
 
+def after_last_labels(settings: TamuRecipe) -> str:
+    """Labels that are final for now are looked through for negations where the recipe wants it."""
+    return "check_negation" if settings.negation.check else counting(settings.evidence)
+
+
 async def after_retrieval(state: TamuState, runtime: TamuRuntime) -> list[str]:
     """The votes, and a ranker's beside them."""
     ranked = ["rank_evidence"] if runtime.context.settings.ranks else []
@@ -280,12 +288,12 @@ async def after_ranking(state: TamuState, runtime: TamuRuntime) -> list[str]:
 
 async def after_labelling(state: TamuState, runtime: TamuRuntime) -> list[Send] | str:
     """Each new vote is reflected on by itself; without reflection the votes are counted as they are."""
-    settings = runtime.context.settings.evidence
+    settings = runtime.context.settings
     reflected = {vote["vote"] for vote in state.get("reflected_votes", ())}
     new = [vote for vote in state["votes"] if vote["vote"] not in reflected]
     # A fan-out of nothing would end the graph: all further votes may have failed.
-    if not settings.reflection or not new:
-        return counting(settings)
+    if not settings.evidence.reflection or not new:
+        return after_last_labels(settings)
     return [Send("reflect_on_labels", _reflection(state, vote)) for vote in new]
 
 
@@ -302,6 +310,11 @@ def _reflection(state: TamuState, vote: Vote) -> ReflectOnLabelsInput:
 
 async def after_reflected_vote(state: TamuState, runtime: TamuRuntime) -> str:
     """All reflections of a round end together."""
+    return after_last_labels(runtime.context.settings)
+
+
+async def after_negations(state: TamuState, runtime: TamuRuntime) -> str:
+    """They change no label."""
     return counting(runtime.context.settings.evidence)
 
 
@@ -318,8 +331,10 @@ def wire_evidence(builder: Builder) -> None:
         ["label_evidence", "rank_evidence", "classify_intent", "interpret_question", "align_answer"],
     )
     builder.add_conditional_edges("rank_evidence", after_ranking, ["aggregate_votes"])
-    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", *COUNTING])
-    builder.add_conditional_edges("reflect_on_labels", after_reflected_vote, COUNTING)
+    labelled = ["check_negation", *COUNTING]
+    builder.add_conditional_edges("label_evidence", after_labelling, ["reflect_on_labels", *labelled])
+    builder.add_conditional_edges("reflect_on_labels", after_reflected_vote, labelled)
+    builder.add_conditional_edges("check_negation", after_negations, COUNTING)
     builder.add_conditional_edges("check_votes", after_vote_check)
 
 
@@ -404,6 +419,7 @@ SYSTEM = System(
         RANK_EVIDENCE,
         LABEL_EVIDENCE,
         REFLECT_ON_LABELS,
+        CHECK_NEGATION,
         CHECK_VOTES,
         AGGREGATE_VOTES,
         CHOOSE_ANSWER_EVIDENCE,

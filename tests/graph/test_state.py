@@ -85,6 +85,7 @@ async def test_no_node_returns_a_key_that_the_state_does_not_know(
     await run(bench.context(alignment={"answer": "generated"}))
     await run(bench.context(evidence={"votes": "3..9", "threshold": 5}, replies=script(label=nothing)))
     await run(bench.context(evidence={"voters": "both"}))
+    await run(bench.context(negation={"check": True}))
     await reviewed(bench)
     assert set(updates) == set(GRAPH.builder.nodes)
     assert all(returned <= keys(find_system("tamu")) for returned in updates.values())

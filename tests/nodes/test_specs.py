@@ -237,7 +237,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"question": {"interpret": "always"}, "alignment": {"answer": "generated"}},
         {"question": {"interpret": "missing"}, "alignment": {"answer": "clinician"}},
         {"answer": {"selection": "similarity"}, "evidence": {"demonstrations": 0}},
-        {"stop_after": "evidence", "evidence": {"minimum_votes": 1}},
+        {"stop_after": "evidence", "evidence": {"minimum_votes": 1}, "negation": {"check": True}},
     ],
     "heids": [
         {"stop_after": "evidence"},
