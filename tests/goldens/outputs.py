@@ -272,11 +272,8 @@ def record_literature(recorder: Recorder) -> None:
 
 def record_runs(recorder: Recorder) -> None:
     """A run of each packaged recipe, and of the settings that make others of them."""
-    recipes = {path.stem for path in RECIPES.glob("*.yaml")}
     for name, arguments in recipe_runs(*SCRIPTED).items():
         recorder.run(name, *arguments, manifest=name == system_of(RECIPES / f"{name}.yaml"))
-    if missing := sorted(recipes - recorder.goldens.keys() - {one.split("/")[0] for one in recorder.goldens}):
-        raise ValueError(f"no run of {', '.join(missing)}")
     small = ("run", "tamu", NOTES, "--recipe", "small.yaml", *SCRIPTED, *TWO)
     recorder.run("adaptive-votes", *small[:-1], "1", "--votes", "3..7", "--threshold", "4")
     recorder.run("failed", *small[:-4], *TWO, "--model", "label=scripted:broken.py:reply", *SCRIPTED)
@@ -304,6 +301,9 @@ def recipe_runs(*model: str) -> dict[str, tuple[str, ...]]:
     runs["bioasq-a"] = (*bioasq, *recipe("bioasq"), "--phase", "a", *index, *TWO)
     runs["bioasq-both"] = (*bioasq, *recipe("bioasq"), "--phase", "both", *index, *TWO)
     runs["bioasq-paper"] = (*bioasq, *recipe("bioasq-paper"), "--reranker", "bm25", *index, *ONE)
+    # The others need no more than notes.
+    for name in sorted({path.stem for path in RECIPES.glob("*.yaml")} - runs.keys()):
+        runs[name] = ("run", system_of(RECIPES / f"{name}.yaml"), NOTES, *recipe(name), *model, *TWO)
     return runs
 
 

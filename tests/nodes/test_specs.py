@@ -115,10 +115,9 @@ OPENING_ALL: dict[str, dict[str, Any]] = {
     },
     "timeaware": {"reading": {"reader": "classifier", "doc_mode": "top3"}},
     "bioasq": {"documents": {"phase": "both", "reranker": "bm25"}},
-    "weak_labels": {},
     "direct": {"embedding": "lexical:256", "answer": {"demonstrations": 2}},
 }
-"""Recipes that want every resource of their system."""
+"""Recipes that want every resource of their system, where its defaults do not."""
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +135,7 @@ async def test_tools_of_nodes_are_provided_by_resources_of_their_system(
     for module in (note_resources, document_resources):
         monkeypatch.setattr(module, "shared_vectors", AnyVectors)
     monkeypatch.setattr("ranking.rankers.entailment.EntailmentReader", lambda *_: ChosenVerdicts())
-    recipe = system.recipe.model_validate(OPENING_ALL[system.name])
+    recipe = system.recipe.model_validate(OPENING_ALL.get(system.name, {}))
     taken = {place for resource in system.resources for place in resource.places}
     given = {"demos": pool.folder, **places}
     if system.name == "timeaware":
@@ -153,10 +152,6 @@ async def test_tools_of_nodes_are_provided_by_resources_of_their_system(
     asked_for = {tool.name for node in system.nodes for tool in node.tools}
     open_tools = {name for name, tool in provided.items() if tool is not None}
     assert open_tools <= asked_for, "a tool is opened that no node asks for"
-
-
-def test_every_system_has_a_recipe_that_opens_all() -> None:
-    assert sorted(OPENING_ALL) == systems()
 
 
 DOCUMENTS = [
@@ -320,7 +315,7 @@ async def test_facts_and_flags_of_a_run_are_declared_by_their_node(
 
 async def test_these_runs_reach_every_node_that_asks_no_person(bench: Bench) -> None:
     ran: set[str] = set()
-    for name, values in ((name, values) for name, changes in CHANGES.items() for values in changes):
+    for name, values in ((one, values) for one in systems() for values in CHANGES.get(one, [{}])):
         ran |= (await faults_of_runs(context_of(bench, name, values, made_up_reply), find_system(name)))[1]
         if name == "tamu":
             # Without a label there is nothing to answer from.
