@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nodes.core.failure import NodeFailure
+from nodes.question.judge_answerability import Answerability, judge_answerability, parse_answerability
+from serving.protocol.errors import InvalidReply
+from tests.nodes.builders import Bench, case, facts, flags, run_node, script
+
+IDS = ["1", "2", "3"]
+
+
+def reply(answerable: object, *sentences: object) -> str:
+    return json.dumps({"answerable": answerable, "sentences": sentences})
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        (reply("yes", "3", 1), Answerability("yes", ["1", "3"])),
+        (reply("partly"), Answerability("partly", [])),
+        (reply("no", "2"), Answerability("no", [])),
+    ],
+)
+def test_sentences_are_read_in_note_order(text: str, read: Answerability) -> None:
+    assert parse_answerability(text, IDS) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (reply("maybe"), "'answerable' must be one of yes, partly, no"),
+        (reply("yes", "9"), "unknown sentence ids: 9"),
+        (json.dumps({"answerable": "yes"}), "'sentences' must be a list"),
+    ],
+)
+def test_a_guess_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(InvalidReply, match=fault):
+        parse_answerability(text, IDS)
+
+
+@pytest.mark.parametrize(("answerable", "flagged"), [("yes", set()), ("partly", {"information_missing"})])
+async def test_a_note_that_lacks_something_is_flagged(
+    bench: Bench, answerable: str, flagged: set[str]
+) -> None:
+    context = bench.context(system="triage", replies=script(classify=reply(answerable, "2")))
+    update = await run_node(judge_answerability, {"case_id": "q"}, context)
+    assert (update["answerable"], update["answering_sentences"]) == (answerable, ["2"])
+    assert facts(update) == {"answerable": answerable, "sentences": ["2"]}
+    assert flags(update) == flagged
+
+
+@pytest.mark.parametrize("note", [[], ["Heparin was stopped."]])
+async def test_a_case_that_cannot_be_judged_fails(bench: Bench, note: list[str]) -> None:
+    context = bench.context(case(note=note), system="triage", replies=script(classify="no idea"))
+    with pytest.raises(NodeFailure):
+        await run_node(judge_answerability, {"case_id": "q"}, context)
