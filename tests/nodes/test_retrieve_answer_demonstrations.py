@@ -53,6 +53,15 @@ async def test_union_ranks_both_intents_together(bench: Bench, vector_pool: Demo
     assert found == [("c3", "secondary"), ("c2", "primary"), ("c1", "primary")]
 
 
+async def test_union_may_leave_out_the_primary(bench: Bench, tmp_path: Path) -> None:
+    intents = {"far": PRIMARY, "near": SECONDARY, "next": SECONDARY}
+    cases = [case(id_, narrative=f"I am {id_}", gold=gold(name)) for id_, name in intents.items()]
+    similarities = ChosenSimilarities({"far": 0.5, "near": 0.9, "next": 0.8})
+    pool = await pool_of(tmp_path, *cases, embedder=similarities)
+    found = await choose(bench, pool, SECONDARY, selection="union", demonstrations=2)
+    assert found == [("near", "secondary"), ("next", "secondary")]
+
+
 @pytest.mark.parametrize("selection", ["tiered", "union"])
 async def test_without_secondary_similarity_fills(
     bench: Bench, vector_pool: DemonstrationPool, selection: str
