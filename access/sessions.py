@@ -36,7 +36,6 @@ class Person:
 
     Attributes:
         name: As the list of users has it.
-        role: What they may do.
         session: Tells their sessions apart in the audit log; it opens nothing.
         lasts: Whether the session goes on, for streams that outlast their request.
     """

@@ -57,7 +57,6 @@ class User(BaseModel):
     """Someone who may sign in.
 
     Attributes:
-        role: What they may do.
         id: Of the token; stands in it, and is no secret.
         salt: Base64.
         scrypt: The hash of the token's secret, base64.

@@ -19,8 +19,6 @@ class Snippet:
     """A piece of a document that helps to answer.
 
     Attributes:
-        document: Id of the document.
-        text: As it stands there.
         section: `title`, `abstract`, or a section of a full text; empty where unknown.
         begin: Offset in the section, in characters from 0; None where unknown.
         end: One past the last character.

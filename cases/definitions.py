@@ -41,7 +41,6 @@ class Definition:
         origin: The name or path it was asked for by.
         folder: Where it lies, for paths in it that are relative to it.
         text: All of it, comments included.
-        values: Its fields.
     """
 
     origin: str

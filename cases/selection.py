@@ -34,7 +34,6 @@ class Shard:
 
     Attributes:
         index: From 0, as SLURM counts tasks of `--array=0-N` and Kubernetes the pods of an Indexed Job.
-        count: How many parts there are.
     """
 
     index: int

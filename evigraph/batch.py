@@ -106,16 +106,8 @@ def resume(
 ) -> Run:
     """Continue a run that was interrupted; answered calls are not made again.
 
-    Args:
-        run: The run folder.
-        model: As for `run`: needed if the run began with an object, or if an address has changed.
-        policy: A data policy.
-        allow_hosted: Whether texts of cases without a policy may go to public hosts.
-        concurrency: Cases at once.
-        limits: How hard servers may be pressed.
-        probe: Whether servers are asked at the start what they can do.
-        keep_going: Go on even if the first five cases are all degraded.
-        report: Called with each line that the command would print.
+    All arguments but the folder are those of `run`. A model is needed if the run began with an object, or if an
+    address has changed.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.

@@ -23,7 +23,6 @@ class Disk(NamedTuple):
 
     Attributes:
         kind: As the system calls it, such as `ext4`, `nfs4` or `lustre`; empty where it does not say.
-        options: Of the mount.
     """
 
     kind: str

@@ -23,7 +23,6 @@ class Figure:
     Attributes:
         across: What the bars stand for.
         up: What their lengths count.
-        bars: Label and length.
         note: What the bars do not tell, in a sentence.
     """
 

@@ -30,7 +30,6 @@ class Progress:
 
     Attributes:
         state: `running`, `held` by another process that writes the run, or `failed`.
-        fault: Why it failed, in a line.
     """
 
     state: Literal["running", "held", "failed"]

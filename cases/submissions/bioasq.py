@@ -52,12 +52,10 @@ class BioasqPrediction:
     """What is said of a question; a part that is missing is None, and never empty.
 
     Attributes:
-        id: Of the question.
         documents: Ids, best first.
         snippets: Best first.
         exact_answer: A text for a question of yes or no, else entries with their synonyms; of a factoid the
             best first.
-        ideal_answer: A text.
     """
 
     id: str

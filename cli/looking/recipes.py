@@ -83,7 +83,6 @@ class ExplainedField:
         default: Where a recipe is silent; None where the type is `null` too, or the field is required.
         value: In the recipe that was asked for.
         meaning: Empty where the schema does not say.
-        required: Whether every recipe must set it.
     """
 
     name: str

@@ -16,16 +16,11 @@ class Ballot:
     """One vote.
 
     Attributes:
-        vote: Its number, as the trace counts.
         before: Ids that its first reply calls essential; None where no reply was usable.
         after: Ids once it was reflected on; None without a reflection.
         weighed: Ids that the model was asked for by themselves and gave a label; None for a whole reply.
-        first_calls: Keys of the calls that asked for it.
         sentence_calls: Of those the ones that asked for a sentence by itself, by its id.
-        reflection_calls: Keys of the calls that reflected on it.
-        fault: What went wrong with it, in words.
         ranker: Identity of the ranker whose vote it is; empty for a vote of a model.
-        weight: Votes that it counts for.
     """
 
     vote: int

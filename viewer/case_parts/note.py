@@ -102,17 +102,13 @@ class NoteSentence:
     Attributes:
         index: Its position; ids are data and never become ids of HTML elements.
         text: None where texts are missing.
-        begins: Whether it begins a paragraph.
         label: `essential`, `not-essential`, or None if the case was not labelled.
-        count: Votes for it; None without votes.
         changes: `added` or `dropped` by name of the vote.
         named: Votes that call it essential in the end, in words.
         named_first: Votes that called it essential before reflection, in words.
-        key: Its label in the key.
         right: Whether the label matches the key, with supplementary as not essential (strict).
         confidence: Mean P(essential) of the votes.
         log_odds: Of the model, where it was asked for each sentence by itself.
-        score: A ranker's score.
         found: Its rank among the sentences that were retrieved; None if it was not.
         settings: Evidence settings that include it, in words.
         in_answer: Whether the answer is based on it.

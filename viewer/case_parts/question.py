@@ -29,7 +29,6 @@ class ShownDocument:
         relevant: Whether experts chose it; None where they chose none.
         rank: Its place, None for one that is there for its snippets.
         score: None where the ranking gives places alone.
-        snippets: Of it.
     """
 
     id: str
@@ -72,10 +71,8 @@ class ShownQuestion:
         documents: With their snippets, in the order of the first one.
         ranking: Best first; empty where nothing was searched for.
         missed: Documents that experts chose and the ranking has not; None without a ranking or a key.
-        entries: Of the exact answer.
         votes: Empty for a single one that came back.
         key: What experts gave as the exact answer, an entry with its synonyms each.
-        ideal_answers: What experts wrote.
     """
 
     type: str

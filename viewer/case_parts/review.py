@@ -52,9 +52,6 @@ class Typed:
 
     Attributes:
         labels: By position of the sentence among those with labels.
-        labels_right: Whether unchanged labels are confirmed.
-        answer_right: Whether an unchanged answer is confirmed.
-        view: Identifies what the page showed.
         seconds: How long the page was read; None where the browser did not measure it.
     """
 
@@ -164,14 +161,8 @@ class Visit:
     """How a case's page is requested.
 
     Attributes:
-        reviewer: The name that the form starts with.
-        opened: Whether the form is open.
         typed: A form that was sent and refused.
-        fault: Why it was refused.
-        outdated: Whether it was refused because the page was outdated.
-        saved: The review that was just saved.
         going: How reviewed cases of the run go on by themselves; None where nothing goes on.
-        resumes: Whether they do.
         writes: Whether whoever asks may save reviews.
         names: Whether they may know who else is to review the case.
     """
@@ -226,7 +217,6 @@ class CaseReview:
 
     Attributes:
         given: The saved reviews, latest first.
-        waits: Whether the case waits for labels from a person.
         goes_on: Whether it has them and only waits for the run to go on.
         contested: Ids of the sentences on which votes of a waiting case differ.
         missing: Names of those who are still to label an assigned case.

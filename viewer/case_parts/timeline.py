@@ -98,9 +98,7 @@ class Step:
     """One node execution.
 
     Attributes:
-        index: Its position in the trace.
         left: Start of its bar, of `WIDTH`.
-        width: Of its bar.
         reads: State keys, each with the steps that had written it.
         following: Names of the next nodes, each with the step that ran it.
     """

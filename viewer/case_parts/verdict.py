@@ -29,9 +29,7 @@ class ShownPassage:
 
     Attributes:
         reading: `supports`, `neutral`, `refutes` or `unread`.
-        words: The same for people.
         origin: Journal, year, citations and kind of study, as far as they are known.
-        place: Which part of the document was read.
         text: None where texts are left out.
     """
 
@@ -81,8 +79,6 @@ class ShownVerdict:
         tie: The readings that are as many as those of the verdict, in words; empty without a tie.
         key: What the key says, None without one.
         by_year: Oldest first.
-        by_kind: By kind of study.
-        explanation: Empty where there is none.
     """
 
     verdict: str

@@ -22,7 +22,6 @@ class BlindForm:
     """A form as it was sent, or the review that was saved last.
 
     Attributes:
-        labels: By sentence id.
         unsure: Ids of the sentences whose label the reviewer is not sure of.
     """
 

@@ -161,8 +161,6 @@ class Draft:
 
     Attributes:
         number: From 1.
-        faults: Why it was sent back.
-        step: The step that sent it back.
         text: None where the journal does not have it.
         address: Prompt and reply of the call that wrote it; None where they are left out.
     """
@@ -209,11 +207,7 @@ class ForkLink:
     """A fork of a case, or the run that was forked.
 
     Attributes:
-        name: The other run.
-        node: The first node that ran again.
-        step: Its number in the trace.
         changes: What the fork does differently, in words.
-        address: The case in the other run.
         compare: The page of differences; None where no page compares.
     """
 

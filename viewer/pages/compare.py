@@ -44,7 +44,6 @@ class Difference:
     """A case that ended differently in two runs.
 
     Attributes:
-        kinds: What differs.
         statuses: In both runs: `done`, or the class of the error.
         change: Labels, F1, intents and answer; None unless both are done.
         routes: Names of the nodes of both, if they differ.
@@ -88,10 +87,8 @@ class RunDifferences:
     """Two runs over the same cases; `cases` has only those that differ, in the order of the first run.
 
     Attributes:
-        shared: Number of cases that ended in both.
         only: Numbers of cases that ended in just one of them.
         scores: Of both over the cases that are scored in both, with intervals; empty without any.
-        scored: Number of those cases.
     """
 
     shared: int

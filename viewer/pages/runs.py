@@ -199,7 +199,6 @@ class ReviewLinks(NamedTuple):
     Attributes:
         next: The next case to review; None for a person who may not.
         gold: The reviewed cases as a file; the same.
-        reviewers: The reviewers.
     """
 
     next: str | None
