@@ -124,10 +124,10 @@ def test_hostile_text_is_shown_and_does_nothing(page: Page, link: str) -> None:
 
 def test_bars_are_as_long_as_their_numbers(page: Page, link: str) -> None:
     open_run(page, link, "plain")
-    rows = page.locator("[data-bars=votes] tr")
-    assert rows.last.inner_text().split() == ["3", "240"]
+    rows = page.locator("[data-bars=intents] tr")
+    assert rows.last.inner_text().split() == ["none", "10"]
     bars = rows.locator("progress").evaluate_all("(all) => all.map((bar) => bar.position)")
-    assert bars == [1, 1, 1, 1]
+    assert bars == pytest.approx([1, 10 / 240])
 
 
 def test_a_run_that_goes_on_grows_on_the_page_and_then_rests(page: Page, going: RunWriter) -> None:
