@@ -106,8 +106,8 @@ def resume(
 ) -> Run:
     """Continue a run that was interrupted; answered calls are not made again.
 
-    All arguments but the folder are those of `run`. A model is needed if the run began with an object, or if an
-    address has changed.
+    All arguments but the folder are those of `run`. A model is needed if the run began with an object, or if
+    an address has changed.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
