@@ -19,11 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from evals.bench.workload import Silent
 from graph.recipe import make_recipe
 from runs.execute.assemble import Request
 from runs.execute.batch import Options
 from runs.execute.sessions import resume, start
+from runs.execute.watcher import SilentWatcher
 from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder
 from runs.record.manifest import RunError
 from runs.record.trace_file import TRACE
@@ -76,7 +76,7 @@ def make_runs(folder: Path) -> dict[str, Path]:
     os.environ["EVIGRAPH_TEST_RUN"] = str(folder / "finished")
     os.environ["EVIGRAPH_TEST_COPY"] = str(folder / "killed")
     options = Options("run", concurrency=3, limits=Limits(), probe=False)
-    asyncio.run(start(request, folder / "finished", options, stop=asyncio.Event(), watcher=Silent()))
+    asyncio.run(start(request, folder / "finished", options, stop=asyncio.Event(), watcher=SilentWatcher()))
     return {"finished": folder / "finished", "killed": folder / "killed"}
 
 
@@ -180,7 +180,9 @@ def _resumed(run: Path) -> str:
     """Go on with a run; the line that refuses it, empty if none does."""
     options = Options("resume", concurrency=3, limits=Limits(), probe=False)
     try:
-        asyncio.run(resume(run, options, recipe=None, models=None, stop=asyncio.Event(), watcher=Silent()))
+        asyncio.run(
+            resume(run, options, recipe=None, models=None, stop=asyncio.Event(), watcher=SilentWatcher())
+        )
     except (RunError, JournalError) as error:
         return str(error)
     return ""

@@ -41,9 +41,6 @@ SIX_CALLS: dict[str, Any] = {
 """Intent, three votes in one request, three reflections, answer: six requests and eight samples a case."""
 
 
-Silent = SilentWatcher
-
-
 def repeated_cases(number: int | None = None) -> list[Case]:
     """The packaged cases with their keys; beyond their number again, under ids that end in `-2`, `-3`, ..."""
     samples = [
@@ -87,8 +84,8 @@ async def ready(recipe: Recipe, cases: Path, model: ModelName, selection: Select
     """Do all that a run does before its first case: reading, connecting, probing."""
     models = dict.fromkeys(ROLES, model)
     request = Request(recipe, "benchmark", (cases,), (), models, selection=selection)
-    with Servers(Silent().notify) as servers:
-        return await assemble(request, Silent().notify, servers)
+    with Servers(SilentWatcher().notify) as servers:
+        return await assemble(request, SilentWatcher().notify, servers)
 
 
 async def run_cases(
@@ -112,7 +109,7 @@ async def run_cases(
             Options("bench", limits=limits, batches=batches or BatchOptions()),
             skipped=(),
             stop=asyncio.Event(),
-            watcher=watcher or Silent(),
+            watcher=watcher or SilentWatcher(),
             cluster=cluster,
         )
         manifest = run.manifest

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import runs.execute.expectation
-from evals.bench.workload import Silent, ready, repeated_cases, six_calls, write_cases
+from evals.bench.workload import ready, repeated_cases, six_calls, write_cases
 from runs.execute.expectation import Expectation, LateReplies, shown_while_running
 from runs.execute.rehearsal import forecast
-from runs.execute.watcher import PROGRESS, Pace, Progress, read_progress, write_progress
+from runs.execute.watcher import PROGRESS, Pace, Progress, SilentWatcher, read_progress, write_progress
 from serving.backends.backend import Backend, Server
 from serving.protocol.budget import Price
 from serving.protocol.limits import Limits
@@ -38,7 +38,7 @@ async def test_a_rehearsal_knows_the_calls_and_tokens_of_a_case(tmp_path: Path) 
     assert progress.calls_a_case == pytest.approx((2 * 8 + 12) / 3)
 
 
-class Watching(Silent):
+class Watching(SilentWatcher):
     """Keeps what it was shown."""
 
     def __init__(self) -> None:

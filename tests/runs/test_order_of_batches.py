@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evals.bench.workload import Silent
 from graph.recipe import make_recipe
 from runs.execute.assemble import Assembly, Request
 from runs.execute.batch import Options
 from runs.execute.sessions import start
+from runs.execute.watcher import SilentWatcher
 from runs.record.folder import CASES
 from serving.protocol.model_name import assign_roles
 from tests.serving.fake_server import MODEL, FakeServer
@@ -33,7 +33,7 @@ async def run(out: Path, model: str) -> None:
     )
     request = Request(recipe, "test", (SAMPLES,), (), assign_roles([model], {}))
     options = Options("run", concurrency=1, probe=False)
-    await start(request, out, options, stop=asyncio.Event(), watcher=Silent())
+    await start(request, out, options, stop=asyncio.Event(), watcher=SilentWatcher())
 
 
 def changes(server: FakeServer) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from cases.selection import Selection
-from evals.bench.workload import Silent
 from graph.recipe import make_recipe
 from graph.system import find_system
 from ranking.errors import RankerError
@@ -18,6 +17,7 @@ from runs.estimate.dry_run import dry_run
 from runs.execute.assemble import Request, assemble
 from runs.execute.batch import Options
 from runs.execute.servers import Servers
+from runs.execute.watcher import SilentWatcher
 from runs.record.manifest import differences
 from serving.protocol.model_name import assign_roles
 from tests.evigraph import evigraph, write_recipe
@@ -42,7 +42,7 @@ async def test_another_ranker_is_a_change_that_a_resume_refuses() -> None:
 
 
 async def test_a_dry_run_counts_no_call_for_what_a_ranker_labels() -> None:
-    estimate = await dry_run(request("ranker"), Options("run"), stop=asyncio.Event(), watcher=Silent())
+    estimate = await dry_run(request("ranker"), Options("run"), stop=asyncio.Event(), watcher=SilentWatcher())
     assert set(estimate.tallies) == {"classify", "answer"}
 
 

@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from evals.bench.workload import Silent
 from graph.recipe import load_recipe
 from graph.system import find_system
 from prompts import load_prompts
@@ -21,6 +20,7 @@ from runs import RunError, RunFolder
 from runs.execute.assemble import Request
 from runs.execute.batch import Options
 from runs.execute.sessions import resume, start
+from runs.execute.watcher import SilentWatcher
 from runs.fork.forks import forks
 from runs.fork.rerun import Rerun, rerun
 from runs.record.folder import CALLS
@@ -83,7 +83,7 @@ def asked(folder: Path) -> Iterator[Path]:
 
 
 def _session() -> dict[str, Any]:
-    return {"stop": asyncio.Event(), "watcher": Silent()}
+    return {"stop": asyncio.Event(), "watcher": SilentWatcher()}
 
 
 async def fork(folder: Path, case_id: str, *models: str, run: str = "run", **wanted: Any) -> RunFolder:
@@ -266,7 +266,7 @@ async def test_a_stop_leaves_an_interrupted_fork(folder: Path) -> None:
     stop.set()
     request = Rerun("k0", node="label_evidence")
     forked = await rerun(
-        RunFolder(folder / "run"), request, Limits(), probe=False, stop=stop, watcher=Silent()
+        RunFolder(folder / "run"), request, Limits(), probe=False, stop=stop, watcher=SilentWatcher()
     )
     assert (forked.manifest.status, forked.case("k0")) == ("interrupted", None)
 
