@@ -90,7 +90,7 @@ def test_names_that_are_not_utf8_are_printed_and_exported(tmp_path: Path) -> Non
 
 REMOVED = {
     "vllm-offline:tiny": "unknown provider 'vllm-offline' in model 'vllm-offline:tiny'; known: embedded",
-    "batch:vllm:tiny": "model 'batch:vllm:tiny' has no batches; openai, anthropic, google_genai have",
+    "batch:vllm:tiny": "model 'batch:vllm:tiny' has no batches; anthropic, google_genai, openai have",
 }
 """What `resume` says of the models of runs of earlier versions."""
 
