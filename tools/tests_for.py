@@ -2,7 +2,7 @@
 
     python -m tools.tests_for nodes/evidence/label_evidence.py
 
-They are the test modules that import the file, those with its name, and those that give the command in it. If
+They are the test modules that import the file, those with its name, and those that give a command in it. If
 these are few, the tests of the modules that import it are added; without any, the search goes on upwards. The
 goldens run every system and most commands, so they are always among them.
 """
@@ -59,7 +59,9 @@ def tests_for(path: Path) -> list[str]:
         named = re.compile(rf"\b{re.escape(path.stem)}\b")
         found |= {one for one in tests if named.search((ROOT / one).read_text("utf-8"))}
     if path.parts[0] == "cli":
-        given = re.compile(rf'"{re.escape(path.stem.replace("_", "-"))}"')
+        functions = re.findall(r"^def ([a-z]\w*)", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+        names = "|".join(name.replace("_", "-") for name in {path.stem, *functions})
+        given = re.compile(rf'"({names})"')
         in_cli = (one for one in tests if one.parts[1] == "cli")
         found |= {one for one in in_cli if given.search((ROOT / one).read_text("utf-8"))}
     return [*sorted(str(one) for one in found if not str(one).startswith(GOLDENS)), GOLDENS]
