@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from storage.disks import Disk, find_disk
-from storage.locks import FileLock, LockedError
+from storage.locks import FileLock, LockedError, is_locked
 from tests.broken_locks import NO_LOCK, NO_OP, broken_flock
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from storage.locks import FileLock, LockedError
+from storage.locks import FileLock, LockedError, is_locked
 try:
     lock = FileLock(Path(sys.argv[1]))
 except LockedError as error:
@@ -104,6 +104,17 @@ def test_a_process_of_another_machine_is_never_taken_for_ended(
     with pytest.raises(LockedError, match=f"process {os.getpid()} on node-7 is writing since"):
         FileLock(tmp_path / ".lock")
     lock.close()
+
+
+@pytest.mark.parametrize("written", ["", '{"host": "node', '{"host": "node-7"}', "[]"])
+def test_an_owner_that_has_not_written_its_name_yet_has_the_lock(
+    written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", no_op)
+    (tmp_path / ".lock.owner-1").write_text(written)
+    with pytest.raises(LockedError, match=r"^another process is writing;"):
+        FileLock(tmp_path / ".lock")
+    assert is_locked(tmp_path / ".lock")
 
 
 _MOUNTS = r"""
