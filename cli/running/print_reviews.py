@@ -197,11 +197,15 @@ def print_unlabelled(case: Case) -> None:
         print_line(f"{one.id:>4}  {' '.join(one.text.split())}")
 
 
-def print_agreement(folder: RunFolder, found: ReviewerAgreement) -> None:
-    """Print how far reviewers agree."""
+def print_agreement(folder: RunFolder, found: ReviewerAgreement, missing: Sequence[str]) -> None:
+    """Print how far reviewers agree; `missing` names those who are still to label a case."""
     if not found.cases:
+        run = quoted(folder.path)
         print_line("no case is labelled by two people yet")
-        print_line(f"next: evigraph review assign {quoted(folder.path)} --to NAME,NAME --each 2")
+        if missing:
+            print_line(f"next: evigraph view {run} --blind --by {quoted(missing[0])}")
+        else:
+            print_line(f"next: evigraph review assign {run} --to NAME,NAME --each 2")
         return
     print_table(found.table)
     print_line(

@@ -93,8 +93,10 @@ def agreement(run: RunFolderArgument) -> Result:
     from runs.review.reviewers import ReviewedRun
 
     folder = RunFolder(run)
-    found = reviewer_agreement(ReviewedRun(folder.path).standings())
-    return Result({"run": str(run), **found.as_json()}, lambda: print_agreement(folder, found))
+    standings = ReviewedRun(folder.path).standings()
+    found = reviewer_agreement(standings)
+    missing = sorted({name for standing in standings.values() for name in standing.missing})
+    return Result({"run": str(run), **found.as_json()}, lambda: print_agreement(folder, found, missing))
 
 
 def adjudicate(

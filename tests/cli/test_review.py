@@ -194,12 +194,16 @@ def test_every_hint_keeps_the_reviewers_of_a_case_blind(place: Place, evigraph: 
 
 
 def test_differences_are_shown_once_all_have_labelled_a_case(place: Place, evigraph: Terminal) -> None:
+    assert "evigraph review assign run --to" in evigraph("review", "agreement", "run")
     evigraph("review", "assign", "run", "k0", "--to", "ann,bo,cy", "--each", "3")
+    assert evigraph("review", "agreement", "run").endswith("next: evigraph view run --blind --by ann")
     for name, sentence in (("ann", "1"), ("bo", "3")):
         evigraph("review", "run", "k0", "--blind", "--by", name, "--essential", sentence)
     told = evigraph("review", "adjudicate", "run", "k0")
     assert "case k0: cy is still to label it" in told and "not relevant" not in told
     assert evigraph.json("review", "adjudicate", "run")["cases"] == []
     evigraph("review", "run", "k0", "--blind", "--by", "cy", "--essential", "1")
+    assert evigraph.json("review", "agreement", "run")["cases"] == 1
+    assert "reviewers differ on 1 case" in evigraph("review", "agreement", "run")
     told = evigraph("review", "adjudicate", "run", "k0")
     assert "not relevant" in told and "question:" in told and "patient:" in told
