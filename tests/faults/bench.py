@@ -38,6 +38,8 @@ class Bench:
     timeout: float = TIMEOUT_S
     retries: int = RETRIES
     outage: float = OUTAGE_S
+    given_up: int = 0
+    """Most replies that may go out to calls that their case has given up."""
 
     def __post_init__(self) -> None:
         write_recipe(self.folder)
@@ -81,7 +83,9 @@ class Bench:
     def check_calls(self, *servers: FaultyServer) -> None:
         """Every reply that went out whole was stored, and was never asked for again."""
         answered = sum((server.answered for server in servers), Counter[str]())
-        assert self.stored() == answered
+        stored = self.stored()
+        assert stored <= answered
+        assert (answered - stored).total() <= self.given_up
 
     def check_all_done(self, ended: Ended, *servers: FaultyServer) -> None:
         """The batch is complete, and was paid for once."""
