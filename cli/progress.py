@@ -99,7 +99,7 @@ class Progress:
     def advance(
         self, done: float = 0, total: float | None = None, details: str = "", *, task: str = ""
     ) -> None:
-        """Show how far a task is, the one that was started last or the named one, with details beside."""
+        """Show how far a task is, the named one or the one that was started last, with details."""
         name = task or list(self._tasks)[-1]
         of_name = self._tasks[name]
         of_name.total = of_name.total if total is None else total

@@ -276,13 +276,13 @@ def after_last_labels(settings: TamuRecipe) -> str:
 
 
 async def after_retrieval(state: TamuState, runtime: TamuRuntime) -> list[str]:
-    """The votes, and a ranker's beside them."""
+    """The votes, and a ranker's with them."""
     ranked = ["rank_evidence"] if runtime.context.settings.ranks else []
     return ["label_evidence", *ranked, *side_steps(state, runtime.context)]
 
 
 async def after_ranking(state: TamuState, runtime: TamuRuntime) -> list[str]:
-    """A ranker that stands alone is counted at once; beside a model it ends with the first votes."""
+    """A ranker alone is counted at once; with a model it ends with the first votes."""
     return [] if runtime.context.settings.evidence.asks_model else ["aggregate_votes"]
 
 
@@ -324,7 +324,7 @@ async def after_vote_check(state: TamuState) -> Literal["label_evidence", "aggre
 
 
 def wire_evidence(builder: Builder) -> None:
-    """Votes of a model, each reflected on, beside or without those of a ranker."""
+    """Votes of a model, each reflected on, with or without those of a ranker."""
     builder.add_conditional_edges(
         "retrieve_evidence_demonstrations",
         after_retrieval,

@@ -1,4 +1,4 @@
-"""Charts of a run: bars with their numbers beside them."""
+"""Charts of a run: bars with their numbers."""
 
 from __future__ import annotations
 

@@ -82,8 +82,10 @@ def export(
     summary: dict[str, Any] = {}
     lines: list[str] = []
     if wants_tables:
+        from evals.scoring.gold import gold_if_readable
+
         folder = out or (runs[0] / "frames" if len(runs) == 1 else Path("out") / "frames")
-        gold = [_gold(run, key or (), cases or ()) for run in folders]
+        gold = [gold_if_readable(run, key or (), cases or (), print_message) for run in folders]
         summary |= _export_tables(folders, gold, folder, lines, inspect=inspect, with_csv=with_csv)
     if of_spans:
         summary["spans"] = _export_spans(folders, otlp, spans, lines, payloads=payloads)
@@ -97,20 +99,6 @@ def export(
             print_line(line)
 
     return Result(summary, print_lines, int(of_spans and summary["spans"]["refused"] > 0))
-
-
-def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
-    from evals.scoring.gold import gold_of_run
-    from storage.errors import InputError
-
-    try:
-        return gold_of_run(run, keys, cases)
-    except InputError as error:
-        if keys or cases:
-            raise
-        # The inputs may have moved since; everything but the key's columns is in the run.
-        print_message(f"without a key: {error}")
-        return {}
 
 
 def _export_tables(

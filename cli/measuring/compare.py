@@ -12,11 +12,7 @@ from cli.options import CasesOption, HtmlOption, KeyOption, run_folder
 from cli.terminal import Result, print_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from evals.compare.comparison import Comparison
-    from evals.scoring.gold import GoldCase
-    from runs.record.folder import RunFolder
 
 
 def compare(
@@ -57,11 +53,12 @@ def compare(
     from evals.compare.differences import Settings
     from evals.compare.outcomes import read_outcomes
     from evals.run_scores import score_on
+    from evals.scoring.gold import gold_if_readable
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
 
     folders = (RunFolder(run_a), RunFolder(run_b))
-    gold = _gold(folders[0], key or (), cases or ())
+    gold = gold_if_readable(folders[0], key or (), cases or (), print_message)
     one, other = (score_on(run, gold, metrics.resources) for run in folders)
     labels = {case_id: case.labels for case_id, case in gold.items() if case.labels}
     first, second = (read_outcomes(run) for run in folders)
@@ -73,20 +70,6 @@ def compare(
             record_if_possible(path, "exported", what="answers that differ", to=str(html))
     content = comparison.as_json() | {"html": None if html is None else str(html)}
     return Result(content, lambda: print_comparison(comparison, rows=rows, page=html))
-
-
-def _gold(run: RunFolder, keys: Sequence[Path], cases: Sequence[Path]) -> Mapping[str, GoldCase]:
-    from evals.scoring.gold import gold_of_run
-    from storage.errors import InputError
-
-    try:
-        return gold_of_run(run, keys, cases)
-    except InputError as error:
-        if keys or cases:
-            raise
-        # The runs can be compared without: only the scores are missing.
-        print_message(f"no key: {error}", "yellow")
-        return {}
 
 
 def _write_page(path: Path, comparison: Comparison, rows: int, texts: bool) -> None:

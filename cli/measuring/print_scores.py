@@ -17,7 +17,7 @@ from evals.verdicts.scores import VerdictScores
 _PARTS = ("precision", "recall", "f1")
 _AVERAGES = ("micro", "macro")
 _WIDE = 110
-"""Letters that the widest table takes with an interval beside each value."""
+"""Letters that the widest table takes with an interval after each value."""
 
 
 def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
@@ -106,7 +106,7 @@ def _print_verdicts(one: VerdictScores) -> None:
 
 
 def _print_part(one: PartScores) -> None:
-    """The interval of all questions, and the values of each type beside it."""
+    """The interval of all questions, and the values of each type."""
     groups = one.groups
     # Names of metrics are not broken: without room their intervals stand below.
     below = len(groups) > 1 and output().width < _WIDE

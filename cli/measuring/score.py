@@ -100,7 +100,7 @@ def score(
     if not of_run and not keys and not case_files:
         if family == "questions":
             raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
-        raise typer.BadParameter("give its key: --key KEY, or --cases FILE with one beside")
+        raise typer.BadParameter("give its key: --key KEY, or --cases FILE with a key in the same folder")
     how: dict[str, Any] = {"keys": keys, "case_files": case_files, "task": task, "case_ids": case_ids}
     how |= {
         "resources": metrics.resources,

@@ -90,7 +90,7 @@ def render_attribution(found: AttributionSweep) -> str:
 
 
 def precision_recall_plot(by_threshold: Sequence[EvidenceScores], threshold: int) -> str:
-    """Precision against recall, strict micro, a point a threshold; that of the recipe is marked."""
+    """Precision against recall, strict micro, a point a threshold; the recipe's is marked."""
     with drawing("curve", 5.2, 4.2) as made:
         axes = made.axes
         recall = [100 * entry.strict_micro.recall for entry in by_threshold]
@@ -124,7 +124,7 @@ def confusion_table(confusion: Mapping[tuple[str, str], int]) -> Table:
 
 
 def threshold_plot(rows: Sequence[AttributionScores], threshold: float) -> str:
-    """Strict micro precision, recall and F1 against the threshold; that of the run is marked."""
+    """Strict micro precision, recall and F1 against the threshold; the run's is marked."""
     with drawing("attribution", 5.2, 3.6) as made:
         axes = made.axes
         places = [row.threshold for row in rows]

@@ -78,7 +78,7 @@ class PartDefinition:
 
     Attributes:
         title: For people.
-        headline: The score that stands for the part, and its name for people.
+        headline: The part's main score, and its name for people.
         statistics: By the name of the score; each reads columns of a row.
         row: Numbers of one question.
         has_gold: Whether a question is scored.
@@ -222,4 +222,4 @@ PARTS: Mapping[Part, PartDefinition] = {
         lambda said: bool(said.ideal_answer and said.ideal_answer.strip()),
     ),
 }
-"""In the order in which they are shown; the headline of the first that a run gives stands for the run."""
+"""In the order in which they are shown; the headline of the first that a run gives is its main score."""

@@ -146,7 +146,7 @@ def forest_plot(
 
 
 def standalone(svg: str) -> str:
-    """A page's plot as a file of its own: with colours, and dark where the reader's screen is."""
+    """A page's plot as a separate file: with colours, and dark where the reader's screen is."""
     light, night = (
         "".join(f"{_VARIABLES[name][4:-1]}:{value};" for name, value in colours.items())
         for colours in (_LIGHT, _DARK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -190,6 +190,23 @@ def gold_of_run(
     if keys:
         source.unselected.check()
     return {case.id: gold_of_case(case) for case in source if isinstance(case, Case)}
+
+
+def gold_if_readable(
+    run: RunFolder, keys: Sequence[Path], case_files: Sequence[Path], report: Callable[[str], None]
+) -> Mapping[str, GoldCase]:
+    """As `gold_of_run`; empty, with a line of `report`, where the run's own inputs can no longer be read.
+
+    Raises:
+        InputError: A file that was given cannot be read, or a given key belongs to other cases.
+    """
+    try:
+        return gold_of_run(run, keys, case_files)
+    except InputError as error:
+        if keys or case_files:
+            raise
+        report(f"no key: {error}")
+        return {}
 
 
 def _source_of_run(

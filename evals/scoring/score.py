@@ -30,7 +30,7 @@ class ArchehrScores(ScoredTask):
 
     Attributes:
         official: Names of the scores that its leaderboard has, in its order.
-        extra: Names of others that are shown beside them.
+        extra: Names of further scores to show.
         parts: Scores of the leaderboard without an interval of their own.
         overall: Name of the official overall score; None where a part of it is not computed, or labels are
             weak.
@@ -245,7 +245,7 @@ def made_task(
 def _count_scores(rules: ScoredAs, columns: Sequence[str]) -> Iterator[Score]:
     """Micro and macro scores of each variant."""
     for variant in rules.variants:
-        # The other year's meaning of lenient stands in the long tables only.
+        # Only the long tables have the other year's meaning of lenient.
         main, strict = variant.official, variant.prefix in ("", "strict_")
         # The three counts stand side by side.
         counts = columns.index(f"{variant.name} correct")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from evals.pages.tables import POINTS, Format
-from evals.statistics.bootstrap import Interval, intervals_of
+from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import CaseStatistic, Floats
 
 
@@ -87,8 +87,12 @@ class ScoredTask:
         return replace(self, case_ids=tuple(self.case_ids[row] for row in rows), matrix=self.matrix[rows])
 
     def as_json(self) -> dict[str, Any]:
-        """One object for programs, of the scores that a reader of this task expects."""
-        raise NotImplementedError
+        """One object for programs."""
+        return {
+            "scored_cases": len(self.case_ids),
+            "unscored_cases": list(self.unscored),
+            **interval_fields(self.intervals(), len(self.case_ids)),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class PairedTask:
 
 
 def pair(first: ScoredTask, second: ScoredTask) -> PairedTask:
-    """Put the cases of two runs' scores of one task beside each other."""
+    """Align two runs' scores of one task by case."""
     one, other = ({id_: row for row, id_ in enumerate(task.case_ids)} for task in (first, second))
     case_ids = tuple(id_ for id_ in one if id_ in other)
     columns = {name: place for place, name in enumerate(second.columns)}

@@ -12,7 +12,6 @@ from cases.records import Verdict
 from cases.texts import plural
 from evals.scoring.gold import GoldCase
 from evals.scoring.scored_task import Score, ScoredTask
-from evals.statistics.bootstrap import interval_fields
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, MeanOf, Pooled
 from graph.recipe import Recipe
 from nodes.reading.settings import ReadingSettings, VerdictSettings
@@ -93,9 +92,7 @@ class VerdictScores(ScoredTask):
     def as_json(self) -> dict[str, Any]:
         return {
             "classes": self.classes,
-            "scored_cases": len(self.case_ids),
-            "unscored_cases": list(self.unscored),
-            **interval_fields(self.intervals(), len(self.case_ids)),
+            **ScoredTask.as_json(self),
             "gold": dict(self.gold),
             "given": dict(self.given),
             "notes": list(self.notes),

@@ -97,7 +97,7 @@ class Postings:
 
     @property
     def occurrences(self) -> NDArray[np.int64]:
-        """How often each term stands in all documents together; shape (terms,)."""
+        """How often each term occurs in all documents; shape (terms,)."""
         sums = np.concatenate([[0], np.cumsum(self.counts, dtype=np.int64)])
         return np.diff(sums[self.starts])
 

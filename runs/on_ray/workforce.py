@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -32,7 +33,7 @@ _TELL_S = 15.0
 
 
 Widths = dict[str, tuple[int, int]]
-"""By address, the most requests at once, and the most choice requests beside them."""
+"""By address, the most requests at once, and the most choice requests."""
 
 
 class Shares:
@@ -82,7 +83,7 @@ def _smaller(one: Widths | None, other: Widths) -> Widths:
     }
 
 
-class Workforce:
+class Workforce(ABC):
     """Has as many workers as are wanted, or one on each node, as far as Ray can place them.
 
     Attributes:
@@ -255,9 +256,9 @@ class Workforce:
                 f" go on elsewhere; {plural(self._ready(), 'worker')} left"
             )
 
+    @abstractmethod
     def _hear_of_case(self, member: Member, message: RelayMessage) -> None:
         """Take what a worker says of a case."""
-        raise NotImplementedError
 
     def _hear(self, member: Member, message: RelayMessage) -> None:
         """Do what a worker says.

@@ -65,7 +65,7 @@ class HostedProvider:
         batches: Module and function that connect a model whose calls go in batches; empty without batches.
         families: How the names of its models begin.
         example: A model of it.
-        others: Ways to name models by it, beside its own service.
+        others: Further ways to name its models.
     """
 
     name: str

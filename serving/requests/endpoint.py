@@ -107,7 +107,7 @@ class Endpoint:
 
     @property
     def widths(self) -> tuple[int, int]:
-        """The most requests at once, and the most choice requests beside them; 0 where they share places."""
+        """The most requests at once, and the most choice requests; 0 where they share places."""
         choices = 0 if self.choice_limiter is None else self.choice_limiter.max_width
         return self.limiter.max_width, choices
 

@@ -28,7 +28,7 @@ SHARES = {"files": 0.6, "servers": 0.15, "requests": 0.25}
 
 
 def outcomes(count: int, first: int = 0, only: str = "") -> Iterator[tuple[int, Outcome]]:
-    """What came of each input, with its seed: the same seed is the same input.
+    """The outcome of each input, with its seed: the same seed is the same input.
 
     Args:
         count: How many.
