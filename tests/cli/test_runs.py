@@ -54,6 +54,7 @@ def test_runs_are_listed_the_last_first_and_a_damaged_one_says_so() -> None:
     ]
     shown = evigraph("runs").stdout
     assert "out/deep/two" in shown and "2/2" in shown and "unreadable" in shown
+    assert shown.endswith("next: evigraph show last\n")
     assert "... and 2 more: --rows 3" in evigraph("runs", "--rows", "1").stdout
 
 
