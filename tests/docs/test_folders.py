@@ -1,4 +1,4 @@
-"""The folder table of docs/extending.md against the packages, the import contract, and the imports."""
+"""The folder table of docs/contributing.md against the packages, the import contract, and the imports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAYERS = [
     for package in layer.split("|")
 ]
 ROW = re.compile(r"^\| `(\w+)/` \| (.+) \| (.+) \|$", re.MULTILINE)
-TABLE = ROW.findall((ROOT / "docs" / "extending.md").read_text("utf-8"))
+TABLE = ROW.findall((ROOT / "docs" / "contributing.md").read_text("utf-8"))
 FOLDERS = [folder for folder, _, _ in TABLE]
 
 

@@ -130,7 +130,7 @@ def test_every_kind_opens_by_its_name(name: str, tmp_path: Path, vectors: Vector
 @pytest.mark.parametrize("name", STORES)
 def test_every_kind_is_in_help_and_documentation(name: str) -> None:
     assert f"{name} (" in store_help()
-    assert f"| `{name}` |" in (Path(__file__).parents[3] / "docs" / "dense.md").read_text("utf-8")
+    assert f"| `{name}` |" in (Path(__file__).parents[3] / "docs" / "search.md").read_text("utf-8")
 
 
 def manifest(store: str) -> Manifest:
