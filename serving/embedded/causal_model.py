@@ -61,7 +61,13 @@ class CausalModel:
         self._dtype = dtype
         self._groups = config.num_attention_heads // config.num_key_value_heads
 
-    def forward(self, first: int, lengths: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
+    def forward(
+        self,
+        first: int,
+        lengths: Sequence[int],
+        chunks: Sequence[Sequence[int]],
+        guesses: Sequence[Sequence[int]] = (),
+    ) -> list[Tensor]:
         """Feed the next tokens of neighbouring rows.
 
         Shorter chunks are padded at the end; the padding's keys land past the row's length, where the next
@@ -71,31 +77,42 @@ class CausalModel:
             first: The first row.
             lengths: Tokens that each row holds already.
             chunks: New tokens of each row, none of them empty.
+            guesses: Tokens that may follow each chunk; none by default. They need a pass of one row and one
+                token, and leave its results as they are to the last bit.
 
         Returns:
-            Logits after the last token of each chunk, float32 on the CPU.
+            For each row the logits after the last token of its chunk and after each guess, shape
+            (1 + guesses, vocabulary), float32 on the CPU.
         """
-        longest = max(len(chunk) for chunk in chunks)
-        padded = [[*chunk, *[0] * (longest - len(chunk))] for chunk in chunks]
+        guesses = guesses or [()] * len(chunks)
+        fed = [[*chunk, *guess] for chunk, guess in zip(chunks, guesses, strict=True)]
+        longest = max(map(len, fed))
+        padded = [[*tokens, *[0] * (longest - len(tokens))] for tokens in fed]
         tokens = torch.tensor(padded, device=self.device)
         starts = torch.tensor(lengths, device=self.device)
         positions = starts[:, None] + torch.arange(longest, device=self.device)
         slots = max(lengths) + longest
         self.rows.reserve(first + len(chunks), slots)
         self.rows.aim(first, positions, slots)
-        # Only the places where some row ends, because the output layer costs a quarter of a small model.
-        ends = sorted({len(chunk) - 1 for chunk in chunks})
+        # Only the places that some row needs, because the output layer costs a quarter of a small model.
+        wanted = [range(len(chunk) - 1, len(tokens)) for chunk, tokens in zip(chunks, fed, strict=True)]
+        kept = sorted(set().union(*wanted))
         output = self._model(
             input_ids=tokens,
-            attention_mask=causal_mask(positions, slots, self._groups, self._dtype),
+            attention_mask=(
+                torch.zeros((1, 1, self._groups, slots), dtype=self._dtype, device=self.device)
+                if any(guesses)
+                else causal_mask(positions, slots, self._groups, self._dtype)
+            ),
             position_ids=positions,
             past_key_values=self.rows,
             use_cache=True,
-            logits_to_keep=torch.tensor(ends, device=self.device),
+            logits_to_keep=torch.tensor(kept, device=self.device),
         )
-        place = torch.tensor([ends.index(len(chunk) - 1) for chunk in chunks], device=self.device)
-        logits: Tensor = output.logits[torch.arange(len(chunks), device=self.device), place]
-        return logits.float().cpu()
+        return [
+            row[[kept.index(place) for place in places]].float().cpu()
+            for row, places in zip(output.logits, wanted, strict=True)
+        ]
 
     def weigh(self, row: int, length: int, chunks: Sequence[Sequence[int]], tokens: Sequence[int]) -> Tensor:
         """How likely tokens are after each of several continuations of one row.
@@ -291,11 +308,22 @@ def grouped_attention(
         query: Shape (rows, heads, queries, dimension).
         key: Shape (rows, key heads, slots, dimension).
         value: As `key`.
-        attention_mask: Additive, already folded: see `causal_mask`.
+        attention_mask: Additive, already folded: see `causal_mask`. That of one query, where there are more,
+            has each query computed by itself, as if it were decoded alone: products in bf16 depend on their
+            shape, so a guessed token would not have the keys and values that it has without guessing.
         scaling: Factor of the scores.
     """
     rows, heads, queries, dimension = query.shape
     groups = heads // key.shape[1]
+    if attention_mask.shape[2] < groups * queries:
+        ends = range(key.shape[2] - queries + 1, key.shape[2] + 1)
+        alone = [
+            grouped_attention(
+                module, one, key[:, :, :end], value[:, :, :end], attention_mask[..., :end], scaling
+            )[0]
+            for one, end in zip(torch.split(query, 1, dim=2), ends, strict=True)
+        ]
+        return torch.cat(alone, dim=1), None
     folded = query.reshape(rows, key.shape[1], groups * queries, dimension)
     out = nn.functional.scaled_dot_product_attention(
         folded, key, value, attn_mask=attention_mask, scale=scaling

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,10 @@ _ROWS_AT_ONCE = 256
 """Of a matrix while it is quantised: they stay in the processor's cache, which is seven times as fast."""
 
 
+_LOADING_THREADS = 2
+"""FBGEMM packs a matrix with one, which is most of the time that loading takes."""
+
+
 class Int8Linear(nn.Module):
     """A linear layer with weights in int8, one scale for each output and block of inputs.
 
@@ -54,6 +58,7 @@ class Int8Linear(nn.Module):
             dtype: Of the result.
         """
         super().__init__()
+        _use_fbgemm()
         blocks = -(-weight.shape[1] // _BLOCK)
         # A multiple of what the kernels read at once.
         self._width = -(-weight.shape[1] // blocks // 64) * 64 if blocks > 1 else weight.shape[1]
@@ -112,8 +117,8 @@ class StoredEmbedding(nn.Module):
 def load_int8(folder: Path, attention: str) -> PreTrainedModel:
     """A model with its linear layers in int8 and all else in bf16.
 
-    One matrix is in memory unquantised at a time. Embeddings stay in their file, so a model that shares them
-    with its output layer holds them once.
+    Two matrices are in memory unquantised at a time. Embeddings stay in their file, so a model that shares
+    them with its output layer holds them once.
 
     Args:
         folder: With config and safetensors.
@@ -132,19 +137,27 @@ def load_int8(folder: Path, attention: str) -> PreTrainedModel:
     head: nn.Module = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     if f"{names[head]}.weight" not in files:
         names[head] = names[model.get_input_embeddings()]
-    # The largest first, while there is room.
-    for module in sorted(names, key=_size, reverse=True):
+
+    def read(module: nn.Module) -> nn.Module:
         name = names[module]
         if type(module) is nn.Linear:
             bias = None if module.bias is None else files.read(f"{name}.bias")
             dtype = torch.float32 if module is head else torch.bfloat16
-            _replace(model, module, Int8Linear(files.read(f"{name}.weight"), bias, dtype))
-        elif type(module) is nn.Embedding and (place := files.bf16_place(f"{name}.weight")):
-            _replace(model, module, StoredEmbedding(*place, module.embedding_dim))
-        else:
-            for key, _ in module.named_parameters(recurse=False):
-                tensor = files.read(f"{name}.{key}").to(torch.bfloat16, copy=True)
-                setattr(module, key, nn.Parameter(tensor, requires_grad=False))
+            return Int8Linear(files.read(f"{name}.weight"), bias, dtype)
+        if type(module) is nn.Embedding and (place := files.bf16_place(f"{name}.weight")):
+            return StoredEmbedding(*place, module.embedding_dim)
+        for key, _ in module.named_parameters(recurse=False):
+            tensor = files.read(f"{name}.{key}").to(torch.bfloat16, copy=True)
+            setattr(module, key, nn.Parameter(tensor, requires_grad=False))
+        return module
+
+    # The largest first, while there is room.
+    modules = sorted(names, key=_size, reverse=True)
+    _use_fbgemm()
+    with ThreadPoolExecutor(_LOADING_THREADS) as threads:
+        for old, new in zip(modules, threads.map(read, modules), strict=True):
+            if new is not old:
+                _replace(model, old, new)
     if (folder / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
     nn.Module.eval(model)
@@ -208,20 +221,18 @@ def _pack(weight: Tensor) -> Any:
         largest = exact.abs().amax(dim=1).clamp_min_(torch.finfo(torch.float32).tiny)
         scales[rows] = largest / _WEIGHT_LEVELS
         rounded[rows] = exact.div_(scales[rows, None]).round_()
-    with _fbgemm(), warnings.catch_warnings():
-        # torch moves its quantised tensors to another package; the kernels stay.
-        warnings.simplefilter("ignore", UserWarning)
-        zeros = torch.zeros(len(scales), dtype=torch.long)
-        quantised = torch._make_per_channel_quantized_tensor(rounded, scales, zeros, 0)
-        return torch.ops.quantized.linear_prepack(quantised, None)
+    zeros = torch.zeros(len(scales), dtype=torch.long)
+    quantised = torch._make_per_channel_quantized_tensor(rounded, scales, zeros, 0)
+    return torch.ops.quantized.linear_prepack(quantised, None)
 
 
-@contextmanager
-def _fbgemm() -> Iterator[None]:
-    """Pack for FBGEMM. The engine that torch picks itself may be oneDNN, which packs in another way."""
-    before = torch.backends.quantized.engine
+@cache
+def _use_fbgemm() -> None:
+    """Pack for FBGEMM from now on. What torch picks itself may be oneDNN, which packs in another way."""
     torch.backends.quantized.engine = "fbgemm"
-    try:
-        yield
-    finally:
-        torch.backends.quantized.engine = before
+    with warnings.catch_warnings():
+        # torch warns once that its quantised tensors move to another package; the kernels stay.
+        warnings.simplefilter("ignore", UserWarning)
+        torch._make_per_channel_quantized_tensor(
+            torch.zeros((1, 1), dtype=torch.int8), torch.ones(1), torch.zeros(1, dtype=torch.long), 0
+        )

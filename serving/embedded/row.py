@@ -20,6 +20,7 @@ class Row:
         sample: Index of the sample in its request.
         output: Tokens so far, the end-of-sequence token left out.
         pending: Tokens to feed to the model next.
+        guesses: Tokens that may come after them, fed along and kept as far as the model agrees.
         length: Tokens whose keys and values are computed.
         finish_reason: Set once the sample is complete.
     """
@@ -36,6 +37,7 @@ class Row:
         self.sample = sample
         self.output: list[int] = []
         self.pending: list[int] = []
+        self.guesses: list[int] = []
         self.length = 0
         self.finish_reason: FinishReason | None = None
         self._temperature = request.temperature
@@ -45,14 +47,45 @@ class Row:
         self._tokenizer = tokenizer
         self._generator = sample_generator(request.seed, sample, request.prompt)
         self._allowed: Tensor | None = None
+        self._prompt = request.prompt
+        self._follows: dict[tuple[int, int], int] = {}
+        self._indexed = 0
         self._settle(grammar.take_forced() if grammar is not None else [])
 
+    def guess(self, count: int) -> None:
+        """Guess that the text continues as it did after the last place with the same two tokens.
+
+        An answer that is drawn from a note repeats stretches of it (Saxena 2023, prompt lookup decoding).
+        What a schema forces is known without guessing, so rows with a grammar guess nothing.
+        """
+        if self._grammar is not None:
+            return
+        text = [*self._prompt, *self.output]
+        for end in range(max(self._indexed, 2), len(text)):
+            self._follows[text[end - 2], text[end - 1]] = end
+        self._indexed = len(text)
+        start = self._follows.get((text[-2], text[-1])) if len(text) > 1 else None
+        room = self._limit - len(self.output) - 1
+        self.guesses = [] if start is None else text[start : start + max(0, min(count, room))]
+
     def advance(self, logits: Tensor) -> None:
-        """Choose the next token and take all that follows from it.
+        """Choose tokens as long as they are the guessed ones, and one more.
 
         Args:
-            logits: After the last token, float32 on the CPU.
+            logits: After the last token that is sure and after each guess, shape (1 + guesses, vocabulary),
+                float32 on the CPU.
         """
+        guesses, self.guesses = self.guesses, []
+        for place, after in enumerate(logits):
+            self._choose(after)
+            if self.finish_reason is not None or place == len(guesses) or self.output[-1] != guesses[place]:
+                return
+            # Its keys and values are there already.
+            self.pending = []
+            self.length += 1
+
+    def _choose(self, logits: Tensor) -> None:
+        """Choose the next token and take all that follows from it."""
         token = choose_token(logits, self._allowed, self._temperature, self._generator)
         if token in self._stop_tokens:
             self.finish_reason = "stop"

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig
 
-from serving.embedded.causal_model import UnsupportedModel, check_supported
+from serving.embedded.causal_model import CausalModel, UnsupportedModel, check_supported
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.engine import Engine
 from serving.embedded.request import (
@@ -19,6 +19,7 @@ from serving.embedded.request import (
     Request,
     Ticket,
 )
+from serving.embedded.row import Row
 from tests.serving_embedded.cases import IDS, LABELS, PROMPT, ask, label_map
 
 
@@ -47,6 +48,29 @@ def test_a_sample_alone_is_the_same_sample(exact_engine: Engine, chat: ChatForma
     (three,) = ask(exact_engine, request)
     (alone,) = ask(exact_engine, replace(request, samples=(2,)))
     assert alone.samples[0].tokens == three.samples[2].tokens
+
+
+def test_guesses_save_passes_and_change_no_token(
+    folder: Path, chat: ChatFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(folder, chat.tokenizer, precision="int8")
+    passes = 0
+    forward = CausalModel.forward
+
+    def counted(*args: Any) -> Any:
+        nonlocal passes
+        passes += 1
+        return forward(*args)
+
+    monkeypatch.setattr(CausalModel, "forward", counted)
+    text = "Repeat: one two three four five one two three four five one two three four five one two"
+    request = Request(prompt=prompt(chat, text), max_new_tokens=30)
+    (guessed,) = ask(engine, request)
+    with_guesses, passes = passes, 0
+    monkeypatch.setattr(Row, "guess", lambda row, count: None)
+    (plain,) = ask(engine, request)
+    assert guessed.samples == plain.samples
+    assert with_guesses < passes
 
 
 def check_greedy(folder: Path, engine: Engine, tokens: tuple[int, ...]) -> None:

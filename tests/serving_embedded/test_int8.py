@@ -82,10 +82,26 @@ def test_rows_do_not_depend_on_their_neighbours() -> None:
 def test_a_model_answers_nearly_as_in_bf16(make: Make, tied: bool) -> None:
     folder = make(tied=tied)
     with torch.inference_mode():
-        exact = CausalModel(folder, "bf16").forward(0, [0], [TOKENS])
-        rounded = CausalModel(folder, "int8").forward(0, [0], [TOKENS])
+        (exact,) = CausalModel(folder, "bf16").forward(0, [0], [TOKENS])
+        (rounded,) = CausalModel(folder, "int8").forward(0, [0], [TOKENS])
     assert error(rounded, exact) < 0.05
     assert not torch.equal(rounded, exact)
+
+
+def test_guesses_leave_every_bit_as_it_is(make: Make) -> None:
+    model = CausalModel(make(tied=True), "int8")
+    first, *guesses = 40, 3, 8, 1, 22
+    with torch.inference_mode():
+        model.forward(0, [0], [TOKENS])
+        (together,) = model.forward(0, [len(TOKENS)], [[first]], [guesses])
+        stored = model.rows.read(0, 0, len(TOKENS) + 5).clone()
+        model.forward(0, [0], [TOKENS])
+        alone = [
+            model.forward(0, [len(TOKENS) + place], [[token]])[0]
+            for place, token in enumerate([first, *guesses])
+        ]
+    assert torch.equal(together, torch.cat(alone))
+    assert torch.equal(stored, model.rows.read(0, 0, len(TOKENS) + 5))
 
 
 def test_every_layer_is_quantised_and_shared_embeddings_are_kept_once(make: Make) -> None:
