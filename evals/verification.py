@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cases.formats.note_sentences import note_sentences
 from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.texts import plural
@@ -88,7 +89,7 @@ def answer_and_note(
         raise InputError(run, f"case {case_id!r} has no answer", "Run it with a recipe that answers")
     if case is None:
         raise InputError(run, f"case {case_id!r} is not in the run's case files any more")
-    return tuple(split_sentences(answer)), _of_case(run, case)
+    return tuple(note_sentences(answer)), _of_case(run, case)
 
 
 def _bytes(path: Path) -> bytes:
@@ -103,7 +104,7 @@ def _sentences(name: str, content: bytes) -> tuple[str, ...]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(name, f"not UTF-8 at byte {error.start + 1}", "Give text in UTF-8") from None
-    found = split_sentences(text)
+    found = note_sentences(text)
     if not found:
         raise InputError(name, "has no sentence in it")
     return tuple(found)
@@ -140,21 +141,6 @@ def _usable(path: Path, case: Case | InvalidCase) -> Case:
 
 def _named(ids: Sequence[str]) -> str:
     return ", ".join(ids[:5]) + (", ..." if ids[5:] else "")
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences of a text, stripped, in their order.
-
-    A line break always ends a sentence: notes are written in lines, and a list item has no full stop. Lines
-    without a letter or a digit, such as rules of dashes, are left out.
-    """
-    import sentencex
-
-    found: list[str] = []
-    for line in text.splitlines():
-        if any(character.isalnum() for character in line):
-            found += (sentence.strip() for sentence in sentencex.segment("en", line.strip()))
-    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
 
 
 _DIGITS = 6

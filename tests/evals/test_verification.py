@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evals.verification import Report, read_lines, read_run, read_source, render, split_sentences
+from evals.verification import Report, read_lines, read_run, read_source, render
 from ranking.verify import Evidence, Verification, VerifiedLine
 from runs.record.manifest import RunError
 from storage.errors import InputError
@@ -143,17 +143,3 @@ def test_a_case_that_is_not_in_the_run_is_told(tmp_path: Path) -> None:
     make_run(tmp_path, ["7"], [done("7")])
     with pytest.raises(RunError, match="no case '8' has ended"):
         read_run(tmp_path / "run", "8")
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("Fever is gone. Go home.\n", ["Fever is gone.", "Go home."]),
-        ("Plan\r\n- aspirin\n\n- rest", ["Plan", "- aspirin", "- rest"]),
-        ("Pt. takes 5 mg b.i.d. for pain.", ["Pt. takes 5 mg b.i.d. for pain."]),
-        ("----\n \u2028***\né\n", ["é"]),
-    ],
-    ids=["two on a line", "line breaks", "abbreviations", "rules"],
-)
-def test_a_text_is_split_into_sentences(text: str, sentences: list[str]) -> None:
-    assert split_sentences(text) == sentences
