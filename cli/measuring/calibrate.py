@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,6 +9,8 @@ import typer
 
 from cli.options import KeyOption, input_path, run_folder
 from cli.terminal import Result, plural, print_line, print_message, print_table
+
+_WORDS = {"as it is": "today's", "every sentence": "taking every sentence"}
 
 if TYPE_CHECKING:
     from cli.progress import Progress
@@ -78,13 +79,22 @@ def calibrate(
         Path | None,
         typer.Option(help="With --risk: write an SVG plot of coverage and risk.", metavar="FILE"),
     ] = None,
+    *,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Write the files even if the rule is no better than today's, or than taking every sentence.",
+        ),
+    ] = False,
 ) -> Result:
     """Choose how votes and a ranker's scores become labels, on labelled cases. Calls no model.
 
     Weight of the ranker, vote threshold, cut-off and share of sentences are chosen together, and scored on
     cases that the choice has not seen: one case is left out in turn, or --test sets some aside. Brackets are
     95 % intervals by bootstrap over cases. With --out it writes a recipe that names data, models and prompts;
-    a run that uses it with others is warned.
+    a run that uses it with others is warned. A rule that is no better than today's, or than taking every
+    sentence, is not written without --force.
 
     Example: evigraph calibrate out/2026-11-21T10-15-tamu-ab12 --key dev_key.json --out calibrated.yaml
     """
@@ -107,13 +117,27 @@ def calibrate(
         made = calibrate_data(
             found, test, wish, start=lambda task, total: shown.start(task, total), advance=shown.advance
         )
+    refused = bool(made.no_better_than) and not force and (out is not None or curve is not None)
+    if refused:
+        out = curve = None
     if out is not None:
         write_recipe(out, made)
     if curve is not None and made.bound is not None:
         from storage.files import write_atomically
 
         write_atomically(curve, [curve_svg(made.bound).encode()])
-    return Result(as_object(made, None if out is None else str(out)), partial(_print, made, out, curve))
+
+    def print_calibration() -> None:
+        _print(made, curve)
+        if refused:
+            print_line("nothing saved; to save it nevertheless: --force", "yellow")
+        elif out is None:
+            print_line("nothing saved: --out FILE writes the recipe")
+        else:
+            print_line(f"recipe  {out}", soft_wrap=True)
+            print_line(f"next: evigraph run {made.data.recipe.system} CASES --recipe {out}", soft_wrap=True)
+
+    return Result(as_object(made, None if out is None else str(out)), print_calibration, int(refused))
 
 
 def _refuse_contradictions(
@@ -162,7 +186,7 @@ def _data(
     return asyncio.run(from_cases(paths, keys, named or voting.ranker, base, shown.advance))
 
 
-def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
+def _print(made: Calibration, curve: Path | None) -> None:
     from evals.calibration.render import SHARE, table_of
     from evals.pages.tables import p_text
 
@@ -177,6 +201,8 @@ def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
         difference = f"{SHARE.number(gain.f1.value, signed=True)} {SHARE.bracket(gain.f1, signed=True)}"
         line = f"{gain.rule} against {gain.against}: F1 {difference}, p {p_text(gain.p_value, equals=True)}"
         print_line(line, soft_wrap=True)
+    for against in made.no_better_than:
+        print_line(f"The rule is no better than {_WORDS[against]}.", "yellow")
     print_line(
         f"on the {plural(made.chosen_on, 'case')} of the choice itself: F1"
         f" {SHARE.number(made.in_sample)}, optimism {SHARE.number(made.optimism, signed=True)}",
@@ -192,11 +218,6 @@ def _print(made: Calibration, out: Path | None, curve: Path | None) -> None:
         _print_bound(made.bound)
     if curve is not None:
         print_line(f"curve  {curve}", soft_wrap=True)
-    if out is None:
-        print_line("nothing saved: --out FILE writes the recipe")
-        return
-    print_line(f"recipe  {out}", soft_wrap=True)
-    print_line(f"next: evigraph run {data.recipe.system} CASES --recipe {out}", soft_wrap=True)
 
 
 def _print_bound(bound: BoundReport) -> None:

@@ -103,7 +103,8 @@ class Calibration:
     Attributes:
         rule: For the recipe.
         rows: Rules beside one another on the same cases.
-        gains: Of the calibrated rule over the recipe as it is, and of both sources together over each alone.
+        gains: Of the calibrated rule over the recipe as it is and over taking every sentence, and of both
+            sources together over each alone.
         chosen_on: Cases that the rule was chosen on.
         tested_on: Cases that the rows are of.
         split: How they were kept apart, in words.
@@ -121,6 +122,11 @@ class Calibration:
     in_sample: float
     picks: Mapping[str, int] = field(default_factory=dict)
     bound: BoundReport | None = None
+
+    @property
+    def no_better_than(self) -> list[str]:
+        """Rows that the calibrated rule does not beat on cases that it was not chosen on."""
+        return [gain.against for gain in self.gains if gain.rule == CALIBRATED and gain.f1.value <= 0]
 
     @property
     def f1(self) -> Interval:
@@ -242,7 +248,7 @@ def _rows(
     for name, picked in columns.items():
         at = (reported, picked[reported])
         blocks[name] = _numbers(table.correct[at], table.predicted[at], gold, table.precision[at])
-    pairs = [(CALIBRATED, AS_IT_IS)]
+    pairs = [(CALIBRATED, AS_IT_IS), (CALIBRATED, EVERY)]
     if _ALONE["both"] in columns:
         pairs += [(_ALONE["both"], _ALONE["votes"]), (_ALONE["both"], _ALONE["ranker"])]
     rows = [Row(name, intervals_of(block, _STATISTICS)) for name, block in blocks.items()]

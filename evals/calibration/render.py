@@ -57,6 +57,7 @@ def as_object(made: Calibration, recipe: str | None) -> dict[str, Any]:
             }
             for gain in made.gains
         ],
+        "no_better_than": made.no_better_than,
         "in_sample_f1": made.in_sample,
         "optimism_f1": made.optimism,
         "picks": dict(made.picks),

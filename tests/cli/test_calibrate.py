@@ -151,6 +151,20 @@ def test_the_table_names_rule_rows_and_what_to_do_next(folder: Path) -> None:
     assert "nothing saved: --out FILE writes the recipe" in ended.out
 
 
+def test_a_rule_that_is_no_better_than_the_one_of_the_run_is_not_written_without_force(folder: Path) -> None:
+    """The run has the rule that was chosen on its own cases, so a choice on others cannot beat it."""
+    if not (folder / "again").exists():
+        run(folder, BATCH, "calibrated.yaml", "again")
+    ended = evigraph("calibrate", "again", "--out", "worse.yaml", folder=folder)
+    assert ended.code == 1
+    assert "The rule is no better than today's." in ended.out
+    assert "nothing saved; to save it nevertheless: --force" in ended.out
+    assert not (folder / "worse.yaml").exists()
+    forced = evigraph("calibrate", "again", "--out", "worse.yaml", "--force", "--json", folder=folder)
+    assert forced.code == 0 and (folder / "worse.yaml").exists()
+    assert "as it is" in json.loads(forced.out)["no_better_than"]
+
+
 def refused(folder: Path, *arguments: str) -> str:
     ended = evigraph("calibrate", *arguments, folder=folder)
     assert ended.code == 2
