@@ -19,6 +19,7 @@ from runs.record.manifest import WAITING, quoted, recorded_cases
 from runs.review.reviewers import ReviewedRun, Standing
 from serving.journal.journal import Journal
 from storage.errors import InputError
+from viewer.case_parts.ballots import read_rule
 
 _LONG_NOTE = 1_000
 """Sentences from which on only those are shown that something came of."""
@@ -43,7 +44,7 @@ def show_case(folder: RunFolder, case_id: str, *, with_calls: bool) -> None:
     if journal is not None:
         journal.close()
     if case is not None and line["labels"]:
-        _sentences(console, case, line)
+        _sentences(console, case, line, trace)
     if line.get("evidence_passages"):
         print_evidence(line)
     print_question(console, line, case, trace[:-1])
@@ -144,26 +145,37 @@ def _calls(console: Console, step: Line, journal: Journal) -> None:
             console.print(Padding(safe(turn.text), (0, 0, 0, 6)))
 
 
-def _sentences(console: Console, case: Case, line: Line) -> None:
+def _sentences(console: Console, case: Case, line: Line, trace: list[Line]) -> None:
     labels = case.gold.labels or {}
+    # A calibrated rule decides from its own sum: a count of votes beside its label would only contradict it.
+    judged = read_rule(trace[:-1])
+    by_rule = judged.get("probabilities") if judged else None
     retrieved = {one["id"]: place for place, one in enumerate(line.get("retrieved") or (), start=1)}
-    sure, counts, scored = line.get("label_confidence"), line.get("vote_counts"), line.get("ranker_scores")
+    sure, scored = line.get("label_confidence"), line.get("ranker_scores")
+    counts = None if judged else line.get("vote_counts")
     optional = {
-        "P(essential)": sure,
+        "P by rule": by_rule,
+        "P by model" if judged else "P(essential)": sure,
         "ranker": scored,
         "found": retrieved,
         "weak key" if case.gold.label_source == "weak" else "key": labels,
     }
-    heads = ("id", "votes", "label", *(name for name, there in optional.items() if there), "sentence")
+    votes_head = () if judged else ("votes",)
+    heads = ("id", *votes_head, "label", *(name for name, there in optional.items() if there), "sentence")
     rows: list[list[Text | str]] = []
     shown = [one for one in case.sentences if len(case.sentences) <= _LONG_NOTE or _matters(one.id, line)]
     for sentence in shown:
         label = line["labels"][sentence.id]
-        votes = f"{counts[sentence.id]}/{line['usable_votes']}" if counts else "-"
-        row: list[Text | str] = [sentence.id, votes, safe(label, _LABEL_COLOURS.get(label, "dim"))]
+        row: list[Text | str] = [sentence.id]
+        if not judged:
+            row.append(f"{counts[sentence.id]}/{line['usable_votes']}" if counts else "-")
+        row.append(safe(label, _LABEL_COLOURS.get(label, "dim")))
+        if by_rule:
+            row.append(f"{_bar(by_rule[sentence.id])} {by_rule[sentence.id]:.2f}")
         if sure:
             share = sure.get(sentence.id)
-            row.append("-" if share is None else f"{_bar(share)} {share:.2f}")
+            bar = "" if by_rule or share is None else f"{_bar(share)} "
+            row.append("-" if share is None else f"{bar}{share:.2f}")
         if scored:
             row.append(_score(sentence.id, line))
         if retrieved:
@@ -173,7 +185,7 @@ def _sentences(console: Console, case: Case, line: Line) -> None:
             row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))
         rows.append([*row, sentence.text])
     console.print()
-    print_rows(heads, rows, right=("id", "P(essential)", "ranker", "found"))
+    print_rows(heads, rows, right=("id", "P(essential)", "P by rule", "P by model", "ranker", "found"))
     if len(shown) < len(case.sentences):
         console.print(
             f"(not shown: {plural(len(case.sentences) - len(shown), 'sentence')} that nothing came of)"

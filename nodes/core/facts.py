@@ -80,6 +80,9 @@ def _demonstration_rows(chosen: Sequence[Facts], _: Facts) -> list[Row]:
 
 
 def _count_rows(counts: Mapping[str, int], facts: Facts) -> list[Row]:
+    if "sums" in facts:
+        # A calibrated rule has decided, and no threshold of votes.
+        return []
     said = " ".join(f"{id_}:{count}" for id_, count in counts.items())
     return [(f"counts (T = {facts['threshold']})", said)]
 

@@ -178,7 +178,7 @@ AGGREGATE_VOTES = NodeSpec(
         **plain("usable_votes", "threshold", "essential", "ranker_votes"),
         **plain("asked_votes", "saved_votes", "label_confidence", "sums"),
         "probabilities": Fact(
-            rows=lambda found, _: [("P(essential)", " ".join(f"{id_}:{p:.2f}" for id_, p in found.items()))]
+            rows=lambda found, _: [("P by rule", " ".join(f"{id_}:{p:.2f}" for id_, p in found.items()))]
         ),
         "case_confidence": Fact(rows=lambda value, _: [("confidence", f"{value:.4f}")]),
     },

@@ -27,6 +27,7 @@ from nodes.question.adopt_patient_question import patient_question
 from nodes.retrieval.demonstration_search import POOL
 from nodes.retrieval.retrieve_evidence_demonstrations import choose_by_similarity, compared_text
 from prompts import Contract, PromptSet
+from ranking.cutoffs import cutoff_text
 from retrieval.pools.pool import DemonstrationPool
 from serving.protocol.messages import Message
 
@@ -99,7 +100,9 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
 
 def _from_sentences(ballot: Ballot[float], settings: EvidenceSettings) -> LabelEvidenceUpdate:
     vote = pointwise.vote_of(ballot, settings)
-    counted = f"{len(ballot.replies)} of {plural(len(ballot.outcomes), 'sentence')}"
+    because = f"{len(ballot.replies)} of {plural(len(ballot.outcomes), 'sentence')} weighed one by one"
+    if settings.rule is None:
+        because += f", {len(vote['essential'])} of them essential by {cutoff_text(settings.model_rule)}"
     return {
         "votes": [vote],
         "asked_votes": 1,
@@ -107,7 +110,7 @@ def _from_sentences(ballot: Ballot[float], settings: EvidenceSettings) -> LabelE
         "model_scores": vote["log_odds"],
         "decisions": decision(
             "label_evidence",
-            f"{counted} weighed one by one, {len(vote['essential'])} of them essential",
+            because,
             {
                 "votes": [vote],
                 "missing_sentences": ballot.failed,

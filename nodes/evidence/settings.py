@@ -11,14 +11,15 @@ from pydantic import Field, PlainValidator, model_validator
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import ReplyFormName
 from nodes.evidence.rule import EvidenceRule
-from ranking.cutoffs import Cutoff, FixedThreshold
+from ranking.cutoffs import Cutoff, Deviations
 from ranking.rankers.load import gives_logits
 
 MAX_VOTES = 101
 
 POINTWISE: ReplyFormName = "pointwise"
 AUTO: ReplyFormName = "auto"
-_MORE_LIKELY_THAN_NOT = FixedThreshold(tau=0.5, fallback=False)
+_UNCALIBRATED = Deviations(above=0.5)
+"""Small models seldom say Yes, yet rank well, so probabilities are compared within the note."""
 _RANGE = re.compile(r"(\d{1,9})(?:\.\.(\d{1,9}))?", re.ASCII)
 
 
@@ -185,7 +186,7 @@ class EvidenceSettings(VoteSettings):
             more up to the second only while they could still change a label.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
         model_cutoff: With the reply `pointwise`, the rule from the model's log-odds to its vote; None takes
-            every sentence that is more likely essential than not.
+            every sentence half a standard deviation above the mean of its note.
 
     With the reply `pointwise` nothing is drawn and there is no reply to reflect on: one vote, temperature 0,
     no reflection and no demonstrations, and T is a majority of the votes, those of a ranker counted.
@@ -272,7 +273,7 @@ class EvidenceSettings(VoteSettings):
 
     @property
     def model_rule(self) -> Cutoff:
-        return self.model_cutoff or _MORE_LIKELY_THAN_NOT
+        return self.model_cutoff or _UNCALIBRATED
 
     @property
     def asks_ranker(self) -> bool:

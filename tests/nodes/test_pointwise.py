@@ -59,12 +59,17 @@ def pointwise(bench: Bench, label: Callable[[ScriptedCall], str] | str, **values
 async def test_every_sentence_has_a_probability_and_one_vote_holds_them(bench: Bench) -> None:
     update = await run_node(label_evidence, STATE, pointwise(bench, weighing(s1=0.9, s2=0.6)))
     (vote,) = update["votes"]
-    assert vote["essential"] == ["1", "2"]
+    assert vote["essential"] == ["1"]
     assert vote["confidence"] == pytest.approx({"1": 0.9, "2": 0.6, "3": 0.1}, abs=1e-4)
     assert vote["log_odds"]["1"] == pytest.approx(math.log(9), abs=1e-3)
     assert update["model_scores"] == vote["log_odds"]
     assert update["asked_votes"] == 1
     assert flags(update) == set()
+
+
+async def test_a_model_that_seldom_says_yes_has_essential_sentences_too(bench: Bench) -> None:
+    update = await run_node(label_evidence, STATE, pointwise(bench, weighing(s1=0.3, s2=0.25, s3=0.05)))
+    assert update["votes"][0]["essential"] == ["1", "2"]
 
 
 async def test_sentences_share_everything_but_the_last_turn(bench: Bench) -> None:
@@ -106,7 +111,7 @@ async def test_a_sentence_with_neither_word_is_missing_and_flagged(bench: Bench,
 
 async def test_a_refused_sentence_is_missing(bench: Bench) -> None:
     update = await run_node(label_evidence, STATE, pointwise(bench, failing_at("3", "refusal")))
-    assert update["votes"][0]["essential"] == ["1", "2"]
+    assert set(update["votes"][0]["log_odds"]) == {"1", "2"}
     assert facts(update)["missing_sentences"] == {"3": "refusal: scripted: scripted"}
 
 

@@ -167,7 +167,7 @@ def voted_run(folder: Path) -> Path:
     return run
 
 
-def weighed_run(folder: Path) -> Path:
+def weighed_run(folder: Path, **judged: dict[str, float]) -> Path:
     """Three sentences, each asked for by itself; the second one, asked twice, has no label."""
     journal = folder / CALLS
     calls = [
@@ -182,6 +182,7 @@ def weighed_run(folder: Path) -> Path:
         "sentence_calls": {"1": 1, "2": 2, "3": 1},
     }
     counted = {"counts": {"1": 1, "2": 0, "3": 0}, "threshold": 1, "usable_votes": 1, "essential": ["1"]}
+    counted |= judged
     steps = [
         step("label_evidence", facts, calls=calls, flags=["missing_sentences"], next=["aggregate_votes"]),
         step("aggregate_votes", counted, next=["__end__"]),

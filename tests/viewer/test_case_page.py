@@ -258,3 +258,12 @@ def test_a_sentence_that_was_asked_for_by_itself_shows_its_probability_and_its_o
     assert [len(one.xpath(".//tbody//a")) for one in (first, second, third)] == [1, 2, 1]
     assert [words(cell) for cell in second.xpath(".//tbody/tr")[0]][:2] == ["vote 0", "missing"]
     check_nothing_acts(page)
+
+
+def test_a_rule_and_the_model_have_probabilities_of_different_names(tmp_path: Path) -> None:
+    probabilities = {"1": 0.25, "2": 0.5, "3": 0.75}
+    page = page_of(weighed_run(tmp_path, sums=dict.fromkeys("123", 0.0), probabilities=probabilities))
+    first = page.get_element_by_id("s-0")
+    assert "P by rule 0.25" in words(first) and "P by model 0.92" in words(first)
+    assert [bar.get("width") for bar in first.find_class("likely")] == ["16.0"]
+    assert not first.find_class("tally"), "votes decide nothing here"

@@ -113,3 +113,12 @@ def read_threshold(trace: Sequence[Line]) -> int | None:
             threshold: int | None = step["facts"].get("threshold")
             return threshold
     return None
+
+
+def read_rule(steps: Sequence[Line]) -> Line | None:
+    """Facts of the last count of votes if a calibrated rule decided; else None."""
+    for step in reversed(steps):
+        if step.get("facts") and node_role(step["node"]) == "vote_count":
+            facts: Line = step["facts"]
+            return facts if "sums" in facts else None
+    return None

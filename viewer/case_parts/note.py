@@ -108,6 +108,7 @@ class NoteSentence:
         named_first: Votes that called it essential before reflection, in words.
         right: Whether the label matches the key, with supplementary as not essential (strict).
         confidence: Mean P(essential) of the votes.
+        by_rule: P(essential) by a calibrated rule.
         log_odds: Of the model, where it was asked for each sentence by itself.
         found: Its rank among the sentences that were retrieved; None if it was not.
         settings: Evidence settings that include it, in words.
@@ -128,6 +129,7 @@ class NoteSentence:
     key: str | None
     right: bool | None
     confidence: float | None
+    by_rule: float | None
     log_odds: float | None
     score: float | None
     found: int | None
@@ -138,9 +140,14 @@ class NoteSentence:
 
 
 def read_note(
-    line: Line, case: Case | None, ballots: Sequence[Ballot], answers: Sequence[Answer], link: CallLink
+    line: Line,
+    case: Case | None,
+    ballots: Sequence[Ballot],
+    answers: Sequence[Answer],
+    link: CallLink,
+    judged: Line | None = None,
 ) -> list[NoteSentence]:
-    """Every sentence in note order; ids alone where the texts are missing."""
+    """Every sentence in note order; only ids if the texts are missing. `judged` is as from `read_rule`."""
     sentences = case.sentences if case else tuple(Sentence(id_, "") for id_ in line["labels"])
     evidence = {name: set(ids) for name, ids in (line.get("evidence") or {}).items()}
     built_on = set(line.get("answer_evidence") or ())
@@ -168,6 +175,7 @@ def read_note(
                 key=key,
                 right=None if not key or not label else (label == "essential") == (key == "essential"),
                 confidence=_of(line, "label_confidence", id_),
+                by_rule=_of(judged or {}, "probabilities", id_),
                 log_odds=_of(line, "model_scores", id_),
                 score=_of(line, "ranker_scores", id_),
                 found=ranks.get(id_),

@@ -19,7 +19,7 @@ from serving.journal.journal import JournalError
 from serving.protocol.messages import Message
 from viewer.addresses import Addresses
 from viewer.case_parts.answers import read_answers
-from viewer.case_parts.ballots import read_ballots, read_threshold
+from viewer.case_parts.ballots import read_ballots, read_rule, read_threshold
 from viewer.case_parts.demonstrations import read_demonstrations
 from viewer.case_parts.graph import draw_graph
 from viewer.case_parts.note import mark_phrases, read_note
@@ -62,7 +62,7 @@ def case_page(
     links = {key: addresses.call(name, case_id, key) for key in known}
     ids = case.sentence_ids if case else tuple(line["labels"])
     answers = read_answers(line, case, {id_: index for index, id_ in enumerate(ids)})
-    ballots = read_ballots(steps)
+    ballots, judged = read_ballots(steps), read_rule(steps)
     graph = run.manifest.graph
     route = read_route(steps, graph)
     before, after = run.neighbours(case_id)
@@ -88,7 +88,8 @@ def case_page(
         after=after and addresses.case(name, after),
         message=mark_phrases(case.narrative, case.phrases) if case else None,
         adopted=_adopted(steps, case),
-        note=read_note(line, case, ballots, answers, links.get),
+        note=read_note(line, case, ballots, answers, links.get, judged),
+        by_rule=judged is not None,
         threshold=read_threshold(steps),
         ballots=ballots,
         answers=answers,
