@@ -25,6 +25,7 @@ from api.service import NOTE, Service
 from cases.formats.json_border import first_fault
 from cases.records import Case
 from graph.system import find_system
+from nodes.verification.support import marked_answer
 from runs.record.audit import record_if_possible
 from runs.record.case_summary import essential_of
 from runs.record.folder import RunFolder
@@ -96,6 +97,7 @@ class Asking:
             sentences=case.sentences if isinstance(case, Case) else (),
             nodes=[_node(node.name, steps or ()) for node in find_system(job.record.system).nodes],
             line=line,
+            answer=marked_answer(line) if line else (),
             essential=essential_of(line) if line else (),
             case=self._addresses.case(job.record.id, NOTE),
             review=self._addresses.review(job.record.id, NOTE),

@@ -220,6 +220,12 @@ class CaseResult(BaseModel):
     status: Literal["done", "failed", "waiting"]
     labels: dict[str, str] = Field(description="`essential` or `not-essential`, by id of the sentence.")
     answer: str | None = None
+    answer_status: Literal["answered", "not_stated", "unsupported"] | None = Field(
+        None, description="None if the recipe does not verify answers."
+    )
+    answer_support: list[dict[str, Any]] | None = Field(
+        None, description="Sentences of a verified answer: text, support, sentence_ids, probability, faults."
+    )
     flags: list[str]
     error: CaseError | None = Field(
         description="With its class and message; None where the case did not fail."
@@ -252,6 +258,7 @@ class CaseReview(BaseModel):
     narrative: str | None
     sentences: list[ReviewSentence]
     answer: str | None
+    marked_answer: str | None = Field(description="The answer with a mark after each unsupported sentence.")
     shown: str = Field(description="Identifies this view; send it back with the review.")
     reviews: list[GivenReview] = Field(
         description="Until all whom the case is assigned to have labelled it, only those of the caller."

@@ -39,6 +39,7 @@ from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.texts import plural
 from nodes.evidence.disagreement import contested
+from nodes.verification.support import marked_text
 from runs.execute.batch import Options
 from runs.execute.watcher import Progress
 from runs.record.audit import record_if_possible
@@ -287,6 +288,7 @@ class Service:
                 for id_ in texts or labels
             ],
             answer=line.get("answer"),
+            marked_answer=marked_text(line) or None,
             shown=standing.view(line),
             reviews=[
                 GivenReview(

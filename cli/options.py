@@ -52,7 +52,8 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Model of all roles, or ROLE=STRING for one of classify, label, reflect, answer. Repeatable.",
+        help="Model of all roles, or ROLE=STRING for one of classify, label, reflect, answer, verify."
+        " Repeatable.",
         metavar="STRING",
     ),
 ]

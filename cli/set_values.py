@@ -58,7 +58,7 @@ def effort_values(texts: Sequence[str], recipe: Mapping[Role, Effort]) -> dict[s
     Raises:
         typer.BadParameter: A role or a level is unknown.
     """
-    from serving.protocol.model_name import ROLES
+    from serving.protocol.model_name import FOLLOWED, ROLES
     from serving.protocol.thinking import EFFORTS
 
     found: dict[str, str] = {role: level for role, level in recipe.items()}
@@ -68,8 +68,8 @@ def effort_values(texts: Sequence[str], recipe: Mapping[Role, Effort]) -> dict[s
             raise typer.BadParameter(f"--effort: unknown level {level!r}; levels: {', '.join(EFFORTS)}")
         if separator and role not in ROLES:
             raise typer.BadParameter(f"--effort: unknown role {role!r}; roles: {', '.join(ROLES)}")
-        # Unless it is named, `reflect` follows `label`, whose conversation it goes on with.
-        found = {**found, role: level} if separator else {one: level for one in ROLES if one != "reflect"}
+        # Unless it is named, a role such as `reflect` follows another.
+        found = {**found, role: level} if separator else {one: level for one in ROLES if one not in FOLLOWED}
     return {"effort": found} if texts else {}
 
 

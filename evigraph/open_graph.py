@@ -67,6 +67,16 @@ class Result:
         return self.line.get("answer")
 
     @property
+    def answer_status(self) -> str | None:
+        """`answered`, `not_stated`, or `unsupported`; None if the recipe does not verify answers."""
+        return self.line.get("answer_status")
+
+    @property
+    def answer_support(self) -> list[dict[str, Any]]:
+        """Each sentence of a verified answer: `text`, `support`, `sentence_ids`, `probability`, `faults`."""
+        return list(self.line.get("answer_support") or ())
+
+    @property
     def labels(self) -> dict[str, str]:
         """`essential` or `not-essential` by sentence id; empty for graphs that label no sentences."""
         return dict(self.line["labels"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import operator
+from typing import Annotated, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.answer_verification import AnswerVerifier, VerifiedState, verified
 from graph.document_resources import AnsweredQuestions, DocumentReranker, SearchedDocuments
 from graph.system import Builder, System
 from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
@@ -15,7 +17,8 @@ from nodes.answer.answer_ideally import ANSWER_IDEALLY, IdealSettings
 from nodes.answer.exact_reply import ExactSettings, type_of
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
-from nodes.core.state import CaseInput, CaseState
+from nodes.core.state import CaseInput
+from nodes.core.written_text import Attempt
 from nodes.retrieval.adopt_snippets import ADOPT_SNIPPETS
 from nodes.retrieval.combine_rankings import COMBINE_RANKINGS
 from nodes.retrieval.document_records import (
@@ -30,6 +33,8 @@ from nodes.retrieval.rerank_by_model import RERANK_BY_MODEL
 from nodes.retrieval.rerank_documents import RERANK_DOCUMENTS
 from nodes.retrieval.retrieve_documents import RETRIEVE_DOCUMENTS
 from nodes.retrieval.select_snippets import SELECT_SNIPPETS
+from nodes.verification.decline_answer import DECLINE_ANSWER
+from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
 
 class BioasqRecipe(Recipe):
@@ -39,12 +44,14 @@ class BioasqRecipe(Recipe):
         documents: Phase A: documents and snippets.
         exact: Phase B: answers in the form that a question's type asks for.
         ideal: The answer in words.
+        verification: Whether each sentence of the answer in words is held against the snippets.
     """
 
     system: Literal["bioasq"] = "bioasq"
     documents: DocumentSettings = DocumentSettings()
     exact: ExactSettings = ExactSettings()
     ideal: IdealSettings = IdealSettings()
+    verification: VerificationSettings = VerificationSettings()
 
     @property
     def answers(self) -> bool:
@@ -54,7 +61,7 @@ class BioasqRecipe(Recipe):
 BioasqRuntime = Runtime[Context[BioasqRecipe]]
 
 
-class BioasqState(CaseState, total=False):
+class BioasqState(VerifiedState, total=False):
     """From a search to exact answers and answers in words."""
 
     queries: list[str]
@@ -72,8 +79,7 @@ class BioasqState(CaseState, total=False):
     exact_votes: list[ExactVote]
     exact_answer: str | list[list[str]]
     """Yes or no, or entries that are each a list of synonyms; missing for questions that have none."""
-    answer: str
-    """Set once an answer is accepted."""
+    rejected_answers: Annotated[list[Attempt], operator.add]
 
 
 Ranked = Literal["rerank_documents", "rerank_by_model", "combine_rankings"]
@@ -113,6 +119,19 @@ async def after_snippets(
     return "answer_ideally" if summary else "answer_exactly"
 
 
+async def after_answer(state: BioasqState, runtime: BioasqRuntime) -> Literal["verify_answer", "__end__"]:
+    """Verified by recipe."""
+    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
+
+
+async def after_verification(state: BioasqState) -> Literal["answer_ideally", "decline_answer", "__end__"]:
+    """Write again what was sent back."""
+    status = verified(state)
+    if status == "sent_back":
+        return "answer_ideally"
+    return "decline_answer" if status == "not_stated" else "__end__"
+
+
 def wire(builder: Builder) -> None:
     """Add the edges."""
     builder.add_conditional_edges(START, begin)
@@ -125,7 +144,9 @@ def wire(builder: Builder) -> None:
         builder.add_conditional_edges(snippets, after_snippets)
     builder.add_edge("answer_exactly", "aggregate_exact_answers")
     builder.add_edge("aggregate_exact_answers", "answer_ideally")
-    builder.add_edge("answer_ideally", END)
+    builder.add_conditional_edges("answer_ideally", after_answer)
+    builder.add_conditional_edges("verify_answer", after_verification)
+    builder.add_edge("decline_answer", END)
 
 
 SYSTEM = System(
@@ -143,9 +164,11 @@ SYSTEM = System(
         ANSWER_EXACTLY,
         AGGREGATE_EXACT_ANSWERS,
         ANSWER_IDEALLY,
+        VERIFY_ANSWER,
+        DECLINE_ANSWER,
     ),
     wire=wire,
-    resources=(SearchedDocuments(), DocumentReranker(), AnsweredQuestions()),
+    resources=(SearchedDocuments(), DocumentReranker(), AnsweredQuestions(), AnswerVerifier()),
     score="biomedical",
     samples="bioasq/questions.json",
 )

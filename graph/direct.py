@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import operator
+from typing import Annotated, Literal
 
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.answer_verification import AnswerVerifier, VerifiedState, verified
 from graph.note_resources import Pool, PoolRecipe
 from graph.system import Builder, System
 from nodes.answer.answer_directly import ANSWER_DIRECTLY, DirectSettings
 from nodes.core.context import Context
-from nodes.core.records import AlignedAnswer, AnswerEvidence, AnswerLine
-from nodes.core.state import CaseInput, CaseState
+from nodes.core.records import AnswerEvidence
+from nodes.core.state import CaseInput
+from nodes.core.written_text import Attempt
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
+from nodes.verification.decline_answer import DECLINE_ANSWER
+from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
 
 class DirectRecipe(PoolRecipe):
@@ -21,24 +26,25 @@ class DirectRecipe(PoolRecipe):
 
     Attributes:
         answer: Demonstrations and rules of the answer.
+        verification: Whether each sentence of the answer is held against the note.
     """
 
     system: Literal["direct"] = "direct"
     answer: DirectSettings = DirectSettings()
+    verification: VerificationSettings = VerificationSettings()
 
     @property
     def shows_demonstrations(self) -> bool:
         return self.answer.demonstrations > 0
 
 
-class DirectState(CaseState, total=False):
+class DirectState(VerifiedState, total=False):
     """What the one reply comes to."""
 
     patient_question: str
-    answer: str
-    answer_sentences: list[AnswerLine]
-    alignment: dict[str, list[str]]
-    aligned_answer: AlignedAnswer
+    draft_answer: str
+    """The reply as it was written."""
+    rejected_answers: Annotated[list[Attempt], operator.add]
     evidence: dict[AnswerEvidence, list[str]]
 
 
@@ -50,19 +56,36 @@ async def begin(
     return "answer_directly" if asked else "adopt_patient_question"
 
 
+async def after_answer(
+    state: DirectState, runtime: Runtime[Context[DirectRecipe]]
+) -> Literal["verify_answer", "__end__"]:
+    """Verified by recipe."""
+    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
+
+
+async def after_verification(state: DirectState) -> Literal["answer_directly", "decline_answer", "__end__"]:
+    """Write again what was sent back."""
+    status = verified(state)
+    if status == "sent_back":
+        return "answer_directly"
+    return "decline_answer" if status == "not_stated" else "__end__"
+
+
 def wire(builder: Builder) -> None:
     """Add the edges."""
     builder.add_conditional_edges(START, begin)
     builder.add_edge("adopt_patient_question", "answer_directly")
-    builder.add_edge("answer_directly", END)
+    builder.add_conditional_edges("answer_directly", after_answer)
+    builder.add_conditional_edges("verify_answer", after_verification)
+    builder.add_edge("decline_answer", END)
 
 
 SYSTEM = System(
     summary="labels, answer and citations by one prompt: the baseline to beat",
     recipe=DirectRecipe,
     state=DirectState,
-    nodes=(ADOPT_PATIENT_QUESTION, ANSWER_DIRECTLY),
+    nodes=(ADOPT_PATIENT_QUESTION, ANSWER_DIRECTLY, VERIFY_ANSWER, DECLINE_ANSWER),
     wire=wire,
-    resources=(Pool(),),
+    resources=(Pool(), AnswerVerifier()),
     score="archehr",
 )

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
+from graph.answer_verification import AnswerVerifier, VerifiedState, verified
 from graph.note_resources import SentenceRetrieval
 from graph.system import Builder, System
 from nodes.answer.answer_rules import AnswerRules
@@ -20,16 +21,16 @@ from nodes.citing.validate_citations import VALIDATE_CITATIONS
 from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.records import (
-    AlignedAnswer,
     AnswerEvidence,
-    AnswerLine,
     Attribution,
     Retrieved,
 )
-from nodes.core.state import CaseInput, CaseState
+from nodes.core.state import CaseInput
 from nodes.core.written_text import Attempt
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.retrieval.retrieve_sentences import RETRIEVE_SENTENCES, RetrievalSettings
+from nodes.verification.decline_answer import DECLINE_ANSWER
+from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
 
 class HeidsRecipe(Recipe):
@@ -40,6 +41,7 @@ class HeidsRecipe(Recipe):
         retrieval: Which sentences of the note are found.
         citation: How sentences of an answer come to their citations.
         answer: Rules of the answer.
+        verification: Whether each sentence of the answer is held against the note.
     """
 
     system: Literal["heids"] = "heids"
@@ -47,6 +49,7 @@ class HeidsRecipe(Recipe):
     retrieval: RetrievalSettings = RetrievalSettings()
     citation: CitationSettings = CitationSettings()
     answer: AnswerRules = AnswerRules()
+    verification: VerificationSettings = VerificationSettings()
 
     @property
     def answers(self) -> bool:
@@ -56,7 +59,7 @@ class HeidsRecipe(Recipe):
 HeidsRuntime = Runtime[Context[HeidsRecipe]]
 
 
-class HeidsState(CaseState, total=False):
+class HeidsState(VerifiedState, total=False):
     """From retrieved sentences to an answer with citations."""
 
     patient_question: str
@@ -69,13 +72,6 @@ class HeidsState(CaseState, total=False):
     """Sentence ids that the answer is built on."""
     draft_answer: str
     rejected_answers: Annotated[list[Attempt], operator.add]
-    answer: str
-    """Set once an answer is accepted."""
-    answer_sentences: list[AnswerLine]
-    """Of the aligned answer."""
-    alignment: dict[str, list[str]]
-    """Ids of the note sentences that support each answer sentence, by its id."""
-    aligned_answer: AlignedAnswer
     attributions: dict[str, list[Attribution]]
     """By answer sentence: note sentences that may be cited, the likeliest first."""
 
@@ -95,18 +91,45 @@ async def after_retrieval(
     settings = runtime.context.settings
     if settings.stop_after == "evidence":
         return "__end__"
+    return generating(settings)
+
+
+Generating = Literal["generate_cited_answer", "generate_uncited_answer"]
+
+
+def generating(settings: HeidsRecipe) -> Generating:
+    """The node that writes answers."""
     cites = settings.citation.method == "post_retrieval"
     return "generate_cited_answer" if cites else "generate_uncited_answer"
 
 
-async def after_validation(state: HeidsState) -> Literal["generate_cited_answer", "__end__"]:
-    """An answer that was sent back is written again."""
-    return "__end__" if "answer" in state else "generate_cited_answer"
+async def after_validation(
+    state: HeidsState, runtime: HeidsRuntime
+) -> Literal["generate_cited_answer", "verify_answer", "__end__"]:
+    """An answer that was sent back is written again; an accepted one is verified, by recipe."""
+    if not state.get("answer"):
+        return "generate_cited_answer"
+    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
 
 
 async def after_check(state: HeidsState) -> Literal["generate_uncited_answer", "attribute_answer"]:
     """An answer that was sent back is written again; only an accepted one is attributed."""
-    return "attribute_answer" if "answer" in state else "generate_uncited_answer"
+    return "attribute_answer" if state.get("answer") else "generate_uncited_answer"
+
+
+async def after_attribution(state: HeidsState, runtime: HeidsRuntime) -> Literal["verify_answer", "__end__"]:
+    """Verified by recipe."""
+    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
+
+
+async def after_verification(
+    state: HeidsState, runtime: HeidsRuntime
+) -> Literal["decline_answer", Generating, "__end__"]:
+    """Write again what was sent back."""
+    status = verified(state)
+    if status == "sent_back":
+        return generating(runtime.context.settings)
+    return "decline_answer" if status == "not_stated" else "__end__"
 
 
 def wire(builder: Builder) -> None:
@@ -118,7 +141,9 @@ def wire(builder: Builder) -> None:
     builder.add_conditional_edges("validate_citations", after_validation)
     builder.add_edge("generate_uncited_answer", "check_answer")
     builder.add_conditional_edges("check_answer", after_check)
-    builder.add_edge("attribute_answer", END)
+    builder.add_conditional_edges("attribute_answer", after_attribution)
+    builder.add_conditional_edges("verify_answer", after_verification)
+    builder.add_edge("decline_answer", END)
 
 
 SYSTEM = System(
@@ -133,8 +158,10 @@ SYSTEM = System(
         GENERATE_UNCITED_ANSWER,
         CHECK_ANSWER,
         ATTRIBUTE_ANSWER,
+        VERIFY_ANSWER,
+        DECLINE_ANSWER,
     ),
     wire=wire,
-    resources=(SentenceRetrieval(),),
+    resources=(SentenceRetrieval(), AnswerVerifier()),
     score="archehr",
 )

@@ -10,6 +10,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 from pydantic import model_validator
 
+from graph.answer_verification import AnswerVerifier, VerifiedState, verified
 from graph.note_resources import EvidenceRanker, Pool, PoolRecipe
 from graph.system import Builder, System
 from nodes.answer.align_answer import ALIGN_ANSWER, AlignmentSettings
@@ -20,15 +21,13 @@ from nodes.answer.generate_answer import GENERATE_ANSWER
 from nodes.answer.widen_evidence import WIDEN_EVIDENCE
 from nodes.core.context import Context
 from nodes.core.records import (
-    AlignedAnswer,
     AnswerEvidence,
-    AnswerLine,
     IntentChoice,
     ReviewRecord,
     Shown,
     Vote,
 )
-from nodes.core.state import CaseInput, CaseState
+from nodes.core.state import CaseInput
 from nodes.core.written_text import Attempt
 from nodes.evidence.aggregate_votes import AGGREGATE_VOTES
 from nodes.evidence.await_review import AWAIT_REVIEW
@@ -43,8 +42,16 @@ from nodes.evidence.settings import EvidenceSettings, ReviewSettings
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings
 from nodes.question.interpret_question import INTERPRET_QUESTION, QuestionSettings
+from nodes.question.judge_answerability import (
+    JUDGE_ANSWERABILITY,
+    Answerable,
+    StatedSettings,
+    judges_answerability,
+)
 from nodes.retrieval.retrieve_answer_demonstrations import RETRIEVE_ANSWER_DEMONSTRATIONS
 from nodes.retrieval.retrieve_evidence_demonstrations import RETRIEVE_EVIDENCE_DEMONSTRATIONS
+from nodes.verification.decline_answer import DECLINE_ANSWER
+from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
 
 class TamuRecipe(PoolRecipe):
@@ -61,6 +68,8 @@ class TamuRecipe(PoolRecipe):
         calibration: What `evidence.rule` was chosen with, as `evigraph calibrate` writes it.
         answer: Demonstrations, evidence and rules of the answer.
         alignment: Which sentences of the note support the answer.
+        answerability: Whether a case that its note does not answer ends without an answer.
+        verification: Whether each sentence of the answer is held against the note.
     """
 
     system: Literal["tamu"] = "tamu"
@@ -73,6 +82,8 @@ class TamuRecipe(PoolRecipe):
     calibration: CalibrationSettings | None = None
     answer: AnswerSettings = AnswerSettings()
     alignment: AlignmentSettings = AlignmentSettings()
+    answerability: StatedSettings = StatedSettings()
+    verification: VerificationSettings = VerificationSettings()
 
     @model_validator(mode="after")
     def _goes_as_far_as_asked(self) -> TamuRecipe:
@@ -97,6 +108,15 @@ class TamuRecipe(PoolRecipe):
             raise ValueError(
                 "review.confidence is set, but evidence.rule has no slope to tell confidence by; calibrate"
                 " the recipe: evigraph calibrate RUN --risk 0.1"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _marks_what_people_are_asked_about(self) -> TamuRecipe:
+        if self.review.unsupported and not (verifies(self) and self.verification.on_unsupported == "flag"):
+            raise ValueError(
+                "review.unsupported is set, but no answer is flagged; set verification.check, and"
+                " verification.on_unsupported to 'flag'"
             )
         return self
 
@@ -146,7 +166,7 @@ class TamuRecipe(PoolRecipe):
 TamuRuntime = Runtime[Context[TamuRecipe]]
 
 
-class TamuState(CaseState, total=False):
+class TamuState(VerifiedState, total=False):
     """From a question to reflected votes, evidence and an answer; texts by reference."""
 
     interpreted_question: str
@@ -186,13 +206,8 @@ class TamuState(CaseState, total=False):
     answer_demonstrations: list[Shown]
     draft_answer: str
     rejected_answers: Annotated[list[Attempt], operator.add]
-    answer: str
-    """Set once an answer is accepted."""
-    answer_sentences: list[AnswerLine]
-    """Of the aligned answer."""
-    alignment: dict[str, list[str]]
-    """Ids of the note sentences that support each answer sentence, by its id."""
-    aligned_answer: AlignedAnswer
+    answerable: Answerable
+    answering_sentences: list[str]
 
 
 # Four concerns, each with its routers and then its edges. They are functions and not subgraphs: nodes of
@@ -354,22 +369,36 @@ async def after_votes(state: TamuState, runtime: TamuRuntime) -> list[str]:
     return [END] if settings.stop_after == "evidence" else []
 
 
+Answering = Literal["widen_evidence", "retrieve_answer_demonstrations"]
+
+
+def answering(state: TamuState) -> Answering:
+    """Without a single sentence of evidence it is widened."""
+    return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
+
+
 async def after_choice(
     state: TamuState, runtime: TamuRuntime
-) -> Literal["await_review", "widen_evidence", "retrieve_answer_demonstrations", "__end__"]:
-    """A person first, where labels are too uncertain; without a single sentence of evidence it is widened."""
+) -> Literal["await_review", "judge_answerability", Answering, "__end__"]:
+    """A person first, where labels are too uncertain; then the answer, if the note has one."""
     if contested_case(state, runtime.context):
         return "await_review"
     if runtime.context.settings.stop_after == "evidence":
         return "__end__"
-    return "retrieve_answer_demonstrations" if state["answer_evidence"] else "widen_evidence"
+    return "judge_answerability" if judges_answerability(runtime.context.settings) else answering(state)
+
+
+async def after_judgement(state: TamuState) -> Literal["decline_answer", Answering]:
+    """A note that does not answer the question ends the case."""
+    return "decline_answer" if state["answerable"] == "no" else answering(state)
 
 
 async def after_review(
     state: TamuState, runtime: TamuRuntime
 ) -> Literal["choose_answer_evidence", "__end__"]:
-    """Choose again, from the reviewer's labels."""
-    return "choose_answer_evidence" if runtime.context.settings.needs_intent else "__end__"
+    """Choose again, from the reviewer's labels; an answer stays if they are those that it was built on."""
+    kept = state.get("answer") and not state["review"]["changed"]
+    return "choose_answer_evidence" if runtime.context.settings.needs_intent and not kept else "__end__"
 
 
 def wire_choice(builder: Builder) -> None:
@@ -378,25 +407,50 @@ def wire_choice(builder: Builder) -> None:
     # A list edge, not a deferred node: deferred nodes do not wait for a fan-out's `Send`s.
     builder.add_edge(["classify_intent", "aggregate_votes"], "choose_answer_evidence")
     builder.add_conditional_edges("choose_answer_evidence", after_choice)
+    builder.add_conditional_edges("judge_answerability", after_judgement)
     builder.add_conditional_edges("await_review", after_review)
 
 
 async def after_check(
     state: TamuState, runtime: TamuRuntime
-) -> Literal["generate_answer", "align_answer", "__end__"]:
-    """An answer that was sent back is written again; an accepted one is aligned where the recipe wants it."""
-    if "answer" not in state:
+) -> Literal["generate_answer", "align_answer", "verify_answer", "__end__"]:
+    """An answer that was sent back is written again; an accepted one is aligned and verified, by recipe."""
+    settings = runtime.context.settings
+    if not state.get("answer"):
         return "generate_answer"
-    return "align_answer" if runtime.context.settings.alignment.answer == "generated" else "__end__"
+    if settings.alignment.answer == "generated":
+        return "align_answer"
+    return "verify_answer" if verifies(settings) else "__end__"
+
+
+async def after_alignment(state: TamuState, runtime: TamuRuntime) -> Literal["verify_answer", "__end__"]:
+    """A clinician's answer is aligned beside all else, and not verified."""
+    settings = runtime.context.settings
+    generated = settings.alignment.answer == "generated"
+    return "verify_answer" if generated and verifies(settings) else "__end__"
+
+
+async def after_verification(
+    state: TamuState, runtime: TamuRuntime
+) -> Literal["generate_answer", "decline_answer", "await_review", "__end__"]:
+    """Write again what was sent back; a person may look at what is still unsupported."""
+    status = verified(state)
+    if status == "sent_back":
+        return "generate_answer"
+    if status == "unsupported" and runtime.context.settings.review.unsupported and "review" not in state:
+        return "await_review"
+    return "decline_answer" if status == "not_stated" else "__end__"
 
 
 def wire_answer(builder: Builder) -> None:
-    """An answer that keeps its rules, aligned with the note where the recipe wants it."""
+    """An answer that keeps its rules, aligned with the note and verified, by recipe."""
     builder.add_edge("widen_evidence", "retrieve_answer_demonstrations")
     builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
     builder.add_edge("generate_answer", "check_answer")
     builder.add_conditional_edges("check_answer", after_check)
-    builder.add_edge("align_answer", END)
+    builder.add_conditional_edges("align_answer", after_alignment)
+    builder.add_conditional_edges("verify_answer", after_verification)
+    builder.add_edge("decline_answer", END)
 
 
 def wire(builder: Builder) -> None:
@@ -424,13 +478,16 @@ SYSTEM = System(
         AGGREGATE_VOTES,
         CHOOSE_ANSWER_EVIDENCE,
         AWAIT_REVIEW,
+        JUDGE_ANSWERABILITY,
         WIDEN_EVIDENCE,
         RETRIEVE_ANSWER_DEMONSTRATIONS,
         GENERATE_ANSWER,
         CHECK_ANSWER,
         ALIGN_ANSWER,
+        VERIFY_ANSWER,
+        DECLINE_ANSWER,
     ),
     wire=wire,
-    resources=(Pool(), EvidenceRanker()),
+    resources=(Pool(), EvidenceRanker(), AnswerVerifier()),
     score="archehr",
 )

@@ -91,7 +91,8 @@ def _print_cases(folder: RunFolder, shown: Sequence[Line]) -> None:
     from graph.system import find_system
 
     console = output()
-    declared = {name: column.cell for name, column in find_system(folder.manifest.system).columns.items()}
+    system = find_system(folder.manifest.system)
+    declared = {name: one.cell for name, one in system.columns.items() if any(map(one.cell, shown))}
     columns = _COLUMNS | {name: cell for name, cell in declared.items() if name not in _COLUMNS}
     if declared:
         # Of a system with columns of its own, those of a note may say nothing.

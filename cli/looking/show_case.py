@@ -14,6 +14,7 @@ from cli.looking.show_question import print_question, question_rows
 from cli.looking.show_verdict import print_evidence, verdict_rows
 from cli.terminal import duration, output, print_facts, print_rows, safe
 from graph.system import find_node
+from nodes.verification.support import marked_text
 from runs.record.folder import CALLS, Line, RunFolder
 from runs.record.manifest import WAITING, quoted, recorded_cases
 from runs.review.reviewers import ReviewedRun, Standing
@@ -236,8 +237,10 @@ def _end(console: Console, folder: RunFolder, case: Case | None, line: Line, tra
     if line.get("interpreted_question"):
         facts.append(("interpreted", line["interpreted_question"]))
     if line.get("answer"):
-        facts.append(("answer", line["answer"]))
-        if line.get("answer_evidence") is not None:
+        facts.append(("answer", marked_text(line)))
+        if line.get("answer_status") == "not_stated":
+            facts.append(("nearest", _ids(line["nearest_sentences"])))
+        elif line.get("answer_evidence") is not None:
             facts.append(("built on", _ids(line["answer_evidence"])))
     if line.get("verdict"):
         facts += verdict_rows(line)

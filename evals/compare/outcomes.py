@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from graph.recipe import differing_fields
+from nodes.verification.support import marked_text
 from runs.record.folder import Line, RunFolder
 from runs.record.manifest import Manifest
 from serving.protocol.model_name import recorded_name
@@ -134,7 +135,7 @@ def outcome_of(line: Line, route: Route) -> CaseOutcome:
         error=line["error"]["class"] if line["error"] else None,
         labels=line["labels"],
         intent=(line.get("intent") or {}).get("primary"),
-        answer=line.get("answer"),
+        answer=marked_text(line) or None,
         usage=Usage(usage["calls"], usage["input_tokens"], usage["output_tokens"]),
         route=route,
     )

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from evals.spans.otlp import Attributes, Span, Value, run_id, span_id, trace_id
 from graph.system import find_node
+from nodes.verification.support import marked_text
 from runs.record.folder import CALLS, Line, RunFolder
 from runs.record.manifest import Manifest
 from runs.record.without_text import because_without_text, error_type, facts_without_text
@@ -73,7 +74,7 @@ def traces(run: RunFolder, *, payloads: bool) -> Iterator[list[Span]]:
 
 
 def _answers(run: RunFolder) -> dict[str, str]:
-    return {line["case_id"]: line["answer"] for line in run.cases() if line.get("answer")}
+    return {line["case_id"]: marked_text(line) for line in run.cases() if line.get("answer")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from nodes.core.records import (
     same_evidence,
 )
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
-from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
+from nodes.core.written_text import Attempt, Rules, WrittenText, free_reply, write_text
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
@@ -71,11 +71,13 @@ class DirectSettings(AnswerRules):
 class AnswerDirectlyInput(TypedDict):
     case_id: str
     patient_question: NotRequired[str]
+    rejected_answers: NotRequired[list[Attempt]]
 
 
 class AnswerDirectlyUpdate(TypedDict):
     """What the node owns; `evidence` is what the reply calls essential."""
 
+    draft_answer: str
     answer: str
     answer_sentences: list[AnswerLine]
     alignment: dict[str, list[str]]
@@ -139,7 +141,14 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
     )
     rules = Rules(str.strip, lambda text: _faults(text, case, settings), lambda text: text)
     written = await write_text(
-        context, case.id, "answer_directly", prompt.messages, free_reply(CITED_TEXT), settings, rules
+        context,
+        case.id,
+        "answer_directly",
+        prompt.messages,
+        free_reply(CITED_TEXT),
+        settings,
+        rules,
+        state.get("rejected_answers", ()),
     )
     reply = read_direct_reply(written.text, case.sentence_ids)
     kept = keep_within(
@@ -152,6 +161,7 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
     cited = [id_ for id_ in case.sentence_ids if any(id_ in one.cited for one in kept)]
     essential = cited if reply.essential is None else reply.essential
     return {
+        "draft_answer": written.text,
         "answer": " ".join(line["text"] for line in lines),
         "answer_sentences": lines,
         "alignment": links,

@@ -30,7 +30,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import one_line
-from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
+from nodes.core.written_text import Attempt, Rules, WrittenText, free_reply, write_text
 from nodes.retrieval.document_records import ChosenSnippet
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
@@ -57,6 +57,7 @@ class AnswerIdeallyInput(TypedDict):
     case_id: str
     snippets: list[ChosenSnippet]
     exact_answer: NotRequired[Exact]
+    rejected_answers: NotRequired[list[Attempt]]
 
 
 class AnswerIdeallyUpdate(TypedDict):
@@ -81,7 +82,14 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
         lambda text: shorten(text, _rules(text, settings.max_words)),
     )
     written = await write_text(
-        context, case.id, "answer_ideally", prompt.messages, free_reply(IDEAL_REPLY), settings, rules
+        context,
+        case.id,
+        "answer_ideally",
+        prompt.messages,
+        free_reply(IDEAL_REPLY),
+        settings,
+        rules,
+        state.get("rejected_answers", ()),
     )
     return {
         "answer": written.text,

@@ -12,7 +12,7 @@ from nodes.core.facts import plain, withheld
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
-from nodes.core.written_text import Attempt
+from nodes.core.written_text import Attempt, rule_breaks
 
 
 class CheckAnswerInput(TypedDict):
@@ -34,7 +34,7 @@ async def check_answer(state: CheckAnswerInput, runtime: Runtime[Context]) -> Ch
     draft = state["draft_answer"]
     text = strip_citations(draft)
     faults = find_faults(text, rules)
-    rejected = state.get("rejected_answers", [])
+    rejected = rule_breaks(state.get("rejected_answers", []))
     stripped = text != " ".join(draft.split())
     facts = {"faults": faults, "words": len(text.split()), "citations_stripped": stripped}
     if not faults:

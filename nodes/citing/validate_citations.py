@@ -32,7 +32,7 @@ from nodes.core.records import (
     decision,
     same_evidence,
 )
-from nodes.core.written_text import Attempt
+from nodes.core.written_text import Attempt, rule_breaks
 
 
 class ValidateCitationsInput(TypedDict):
@@ -88,7 +88,7 @@ async def validate_citations(
     count_citations = runtime.context.section(CitationSettings).count_citations
     read = read_citations(state["draft_answer"], state["answer_evidence"])
     faults = citation_faults(read, rules, count_citations=count_citations)
-    rejected = state.get("rejected_answers", [])
+    rejected = rule_breaks(state.get("rejected_answers", []))
     facts = {
         "faults": faults,
         "words": word_count(read.sentences, count_citations=count_citations),

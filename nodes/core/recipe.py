@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 
 from cases.definitions import Section, values_sha256
-from serving.protocol.model_name import ROLES, Role
+from serving.protocol.model_name import FOLLOWED, ROLES, Role
 from serving.protocol.thinking import Effort
 
 AnySection = TypeVar("AnySection", bound="RecipeSection")
@@ -87,7 +87,8 @@ class Recipe(Section):
     @classmethod
     def _one_word_for_all_roles(cls, value: Any) -> Any:
         # YAML reads a bare `off` as false.
-        words = value if isinstance(value, Mapping) else {role: value for role in ROLES if role != "reflect"}
+        leading = (role for role in ROLES if role not in FOLLOWED)
+        words = value if isinstance(value, Mapping) else dict.fromkeys(leading, value)
         return {role: "off" if word is False else word for role, word in words.items()}
 
     @model_serializer(mode="wrap")
@@ -99,8 +100,8 @@ class Recipe(Section):
         return dumped
 
     def effort_of(self, role: Role) -> Effort | None:
-        """The effort of a role; `reflect` continues the conversation of `label` and follows it."""
-        return self.effort.get(role, self.effort.get("label") if role == "reflect" else None)
+        """The effort of a role, or of the role that it follows."""
+        return self.effort.get(role, self.effort.get(FOLLOWED.get(role, role)))
 
     def section(self, kind: type[AnySection]) -> AnySection:
         """The section of a kind, whatever this system calls it.

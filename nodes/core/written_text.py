@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
 from nodes.core.context import AskSettings, Context
 from nodes.core.failure import NodeFailure
@@ -21,10 +21,16 @@ class WritingSettings(AskSettings, Protocol):
 
 
 class Attempt(TypedDict):
-    """A text that was sent back, and why."""
+    """A text that was sent back, and why; `unsupported` if it kept its rules but the note does not say it."""
 
     text: str
     faults: list[str]
+    unsupported: NotRequired[bool]
+
+
+def rule_breaks(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """The attempts that broke rules, which `corrections` counts."""
+    return [one for one in attempts if not one.get("unsupported", False)]
 
 
 class Rules(NamedTuple):
@@ -102,8 +108,19 @@ async def write_text(
     reply: ReplyFormat[str],
     settings: WritingSettings,
     rules: Rules,
+    earlier: Sequence[Attempt] = (),
 ) -> WrittenText:
     """Ask until a text keeps its rules, and cut the last attempt.
+
+    Args:
+        context: Of the case.
+        case_id: Of the case.
+        prompt: Name of the prompt, which has a correction turn.
+        messages: The prompt in words.
+        reply: In free text.
+        settings: Of the recipe.
+        rules: What the text is held to.
+        earlier: Attempts that were sent back before, which count for no correction.
 
     Raises:
         NodeFailure: A call failed; it has the calls of all attempts.
@@ -112,7 +129,9 @@ async def write_text(
     rejected: list[Attempt] = []
     while True:
         try:
-            outcome = await write_attempt(context, case_id, prompt, messages, reply, settings, rejected)
+            outcome = await write_attempt(
+                context, case_id, prompt, messages, reply, settings, [*earlier, *rejected]
+            )
         except NodeFailure as failure:
             raise NodeFailure(failure.error_class, str(failure), [*calls, *failure.calls]) from None
         calls += outcome.calls

@@ -296,11 +296,13 @@ class ReviewSettings(RecipeSection):
         disagreement: A case waits where its usable votes differ on more than this share of its sentences;
             None never asks. A ranker that stands alone has one vote, which differs from nothing.
         confidence: A case waits where its confidence by `evidence.rule` is below this; None never asks.
+        unsupported: A case waits if its answer is flagged as unsupported.
     """
 
     disagreement: float | None = Field(None, ge=0, lt=1)
     confidence: float | None = Field(None, ge=0, le=1)
+    unsupported: bool = False
 
     @property
     def asks(self) -> bool:
-        return self.disagreement is not None or self.confidence is not None
+        return self.disagreement is not None or self.confidence is not None or self.unsupported

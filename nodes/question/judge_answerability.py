@@ -4,35 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
 from langgraph.runtime import Runtime
 from pydantic import Field
 
 from nodes.core.context import Context
-from nodes.core.facts import PLAIN, id_list, whole
+from nodes.core.facts import PLAIN, Fact, id_list, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_prompt
 from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
 from nodes.core.node import Column, NodeSpec
-from nodes.core.recipe import RecipeSection
+from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables
+from nodes.core.yes_no import ONE_TOKEN, YES, ask_yes_or_no, probability, yes_or_no
 from prompts import Contract
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
-from serving.protocol.request import Failure
+from serving.protocol.request import CallRecord, Failure
 
 Answerable = Literal["yes", "partly", "no"]
 
 _ANSWERS = get_args(Answerable)
 
+STATED = yes_or_no("answer_stated")
+
 
 class AnswerabilitySettings(RecipeSection):
-    """Whether the note can answer the question."""
+    """Whether the note can answer the question.
 
+    Attributes:
+        reply: `json` names the sentences that answer as well; `token` asks for Yes or No and reads its
+            probability; `auto` is `token` if the model gives log-probabilities, else `json`; `none` asks
+            nothing.
+        least: With `token`, P(Yes) from which on the note answers the question.
+    """
+
+    word_for: ClassVar[str | None] = "reply"
+
+    reply: Literal["none", "json", "token", "auto"] = "json"
+    least: float = Field(0.5, ge=0, le=1)
     temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(128, ge=16)
+
+    @property
+    def unused_prompts(self) -> frozenset[str]:
+        used = {"json": {"judge_answerability"}, "token": {"answer_stated"}}
+        return frozenset({"judge_answerability", "answer_stated"}).difference(used.get(self.reply, ()))
+
+
+class StatedSettings(AnswerabilitySettings):
+    """Whether a case is answered at all; one that its note does not answer ends as not stated.
+
+    Attributes:
+        reply: As in `AnswerabilitySettings`; without a question every case is answered.
+    """
+
+    reply: Literal["none", "json", "token", "auto"] = "none"
+
+
+def judges_answerability(recipe: Recipe) -> bool:
+    """Whether a recipe asks; one that answers cases does so only before an answer."""
+    settings = recipe.find_section(AnswerabilitySettings)
+    asks = settings is not None and settings.reply != "none"
+    return asks and (recipe.answers or not isinstance(settings, StatedSettings))
 
 
 class JudgeAnswerabilityInput(TypedDict):
@@ -41,7 +77,7 @@ class JudgeAnswerabilityInput(TypedDict):
 
 
 class JudgeAnswerabilityUpdate(TypedDict):
-    """`answering_sentences` are ids of the note, in note order."""
+    """`answering_sentences` are ids of the note, in note order; a reply of one token names none."""
 
     answerable: Answerable
     answering_sentences: list[str]
@@ -86,34 +122,46 @@ def parse_answerability(text: str, sentence_ids: Sequence[str]) -> Answerability
 async def judge_answerability(
     state: JudgeAnswerabilityInput, runtime: Runtime[Context]
 ) -> JudgeAnswerabilityUpdate:
-    """Ask the `classify` model once."""
+    """Ask the `verify` model once."""
     context = runtime.context
     settings = context.section(AnswerabilitySettings)
     case = context.cases[state["case_id"]]
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
     variables = case_variables(case, state.get("patient_question", case.question))
+    weighs = context.client.backends["verify"].weighs_choices
+    by_token = settings.reply == "token" or (settings.reply == "auto" and weighs)
+    name = "answer_stated" if by_token else "judge_answerability"
     prompt = await fit_prompt(
         context.client,
-        "classify",
+        "verify",
         (),
-        lambda _: (context.messages("judge_answerability", variables), []),
-        reply_tokens=settings.max_tokens,
+        lambda _: (context.messages(name, variables), []),
+        reply_tokens=ONE_TOKEN if by_token else settings.max_tokens,
     )
-    reply = answerability_reply(case.sentence_ids)
-    outcome = await context.ask("classify", case.id, prompt.messages, reply, settings)
-    if isinstance(outcome, Failure):
-        raise NodeFailure.of(outcome)
-    answerable, sentences = outcome.value
+    facts: dict[str, Any] = {}
+    if by_token:
+        asked = {"question": prompt.messages}
+        ballot = await ask_yes_or_no(context, "verify", case.id, asked, STATED, "questions with a reply")
+        calls: Sequence[CallRecord] = ballot.calls
+        share = probability(ballot.replies["question"].value)
+        found = Answerability("yes" if share >= settings.least else "no", [])
+        facts["probability"] = share
+    else:
+        reply = answerability_reply(case.sentence_ids)
+        outcome = await context.ask("verify", case.id, prompt.messages, reply, settings)
+        if isinstance(outcome, Failure):
+            raise NodeFailure.of(outcome)
+        found, calls = outcome.value, outcome.calls
     return {
-        "answerable": answerable,
-        "answering_sentences": sentences,
+        "answerable": found.answerable,
+        "answering_sentences": found.sentences,
         "decisions": decision(
             "judge_answerability",
-            _BECAUSE[answerable],
-            {"answerable": answerable, "sentences": sentences},
-            outcome.calls,
-            flags=[] if answerable == "yes" else ["information_missing"],
+            _BECAUSE[found.answerable],
+            {"answerable": found.answerable, "sentences": found.sentences, **facts},
+            calls,
+            flags=[] if found.answerable == "yes" else ["information_missing"],
         ),
     }
 
@@ -138,9 +186,20 @@ JUDGE_ANSWERABILITY = NodeSpec(
             required=frozenset({"question", "sentences"}),
             optional=CASE_VARIABLES,
         ),
+        Contract(
+            name="answer_stated",
+            required=frozenset({"question", "sentences"}),
+            optional=CASE_VARIABLES,
+        ),
     ),
     results={"answerable": whole, "answering_sentences": whole},
     columns={"answerable": Column(_in_words, counted=True)},
-    facts={"answerable": PLAIN, "sentences": id_list("answered by")},
+    facts={
+        "answerable": PLAIN,
+        "sentences": id_list("answered by"),
+        "probability": Fact(rows=lambda share, _: [("P(answered)", f"{share:.2f}")]),
+    },
+    dry_replies={STATED.name: lambda _: YES},
+    is_off=lambda recipe: not judges_answerability(recipe),
     flags={"information_missing": "the note lacks information that an answer needs"},
 )

@@ -12,7 +12,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+)
 
 from cases.load import CaseSource, find_cases
 from cases.records import Case
@@ -22,7 +29,7 @@ from serving.policy.fetched import input_path
 from serving.policy.policy import HeldPolicy
 from serving.protocol.abilities import Abilities
 from serving.protocol.budget import Prices
-from serving.protocol.model_name import Role, recorded_name
+from serving.protocol.model_name import FOLLOWED, Role, recorded_name
 from serving.protocol.request import Constraint, LimitField, Usage
 from serving.protocol.thinking import Effort
 
@@ -360,6 +367,15 @@ class Manifest(_Record):
     hosted: tuple[str, ...] = ()
     sealed: bool = False
     store: str | None = None
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _add_newer_roles(cls, value: Any) -> Any:
+        """Roles that were added since an earlier version follow theirs, as in a new run."""
+        if not isinstance(value, dict):
+            return value
+        added = {role: value[one] for role, one in FOLLOWED.items() if role not in value and one in value}
+        return {**value, **added}
 
     @property
     def model_names(self) -> dict[Role, str]:

@@ -17,8 +17,12 @@ from serving.protocol.addresses import redacted
 from serving.protocol.errors import ModelError
 from serving.protocol.keys import check_address
 
-Role = Literal["classify", "label", "reflect", "answer"]
+Role = Literal["classify", "label", "reflect", "answer", "verify"]
 ROLES: tuple[Role, ...] = get_args(Role)
+
+FOLLOWED: Mapping[Role, Role] = {"reflect": "label", "verify": "answer"}
+"""Roles whose model and effort are those of another role unless they are set: a reflection continues the
+conversation of a vote, and an answer is verified by the model that wrote it."""
 
 _FILES = Path(__file__).parents[1].joinpath("backends", "providers").glob("[!_]*.py")
 HOSTED = tuple(sorted(file.stem for file in _FILES))
@@ -158,8 +162,7 @@ def key_variable(provider: str) -> str:
 def assign_roles(arguments: Sequence[str], defaults: Mapping[Role, str]) -> dict[Role, ModelName]:
     """Combine `STRING` and `ROLE=STRING` arguments over a recipe's own models.
 
-    A plain string sets all roles; `label=...` sets one, and `reflect` follows `label` unless it is set
-    itself, because reflection continues the conversation of a vote.
+    A plain string sets all roles; `label=...` sets one, and the roles of `FOLLOWED` follow theirs.
 
     Raises:
         ModelError: A role is unknown, or a role is left without a model.
@@ -176,9 +179,13 @@ def assign_roles(arguments: Sequence[str], defaults: Mapping[Role, str]) -> dict
             near = difflib.get_close_matches(role, ROLES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"roles: {', '.join(ROLES)}"
             raise ModelError(f"unknown role {role!r} in --model {redacted(argument)}; {hint}")
-    if "label" in named:
-        named.setdefault("reflect", named["label"])
+    for role, followed in FOLLOWED.items():
+        if followed in named:
+            named.setdefault(role, named[followed])
     chosen |= named
+    for role, followed in FOLLOWED.items():
+        if role not in chosen and followed in chosen:
+            chosen[role] = chosen[followed]
     missing = [role for role in ROLES if role not in chosen]
     if missing:
         raise ModelError(f"no model for {', '.join(missing)}: pass --model STRING for all roles")

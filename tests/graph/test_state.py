@@ -86,6 +86,12 @@ async def test_no_node_returns_a_key_that_the_state_does_not_know(
     await run(bench.context(evidence={"votes": "3..9", "threshold": 5}, replies=script(label=nothing)))
     await run(bench.context(evidence={"voters": "both"}))
     await run(bench.context(negation={"check": True}))
+    checked: dict[str, Any] = {
+        "verification": {"check": "model", "on_unsupported": "remove"},
+        "answerability": "auto",
+    }
+    await run(bench.context(replies=script(verify="No"), **checked))
+    await run(bench.context(**checked))
     await reviewed(bench)
     assert set(updates) == set(GRAPH.builder.nodes)
     assert all(returned <= keys(find_system("tamu")) for returned in updates.values())

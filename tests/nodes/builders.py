@@ -161,6 +161,7 @@ def script(
     label: Answering | None = None,
     reflect: Answering | None = None,
     answer: Answering | None = None,
+    verify: Answering = "Yes",
     question: Answering = QUESTION,
     alignment: Answering = first_sentence_supports_all,
     cited_answer: Answering = CITED_TEXT,
@@ -171,6 +172,7 @@ def script(
         "label": label if label is not None else labels("1"),
         "reflect": reflect if reflect is not None else labels("1", "2"),
         "answer": answer if answer is not None else TWO_SENTENCES,
+        "verify": verify,
         "question": question,
         "alignment": alignment,
         "cited_answer": cited_answer,
@@ -203,6 +205,7 @@ class Bench:
         pool: DemonstrationPool | None = None,
         prompts: str = "default",
         one_by_one: bool = False,
+        weighs: bool = True,
         context_length: int | None = None,
         ranker: Ranker | None = None,
         tools: Mapping[Tool[Any], Any] | None = None,
@@ -211,7 +214,7 @@ class Bench:
         """A context of `cases`, else of the case "q"; the rest are values of a recipe of the system.
 
         Recipes that can show demonstrations are given the pool. Without a `ranker` a recipe that wants one is
-        given BM25 with its best two.
+        given BM25 with its best two. A model that `weighs` gives log-probabilities of choices.
         """
         journal = Journal(self.folder / f"{len(self._journals)}.sqlite")
         self._journals.append(journal)
@@ -219,6 +222,7 @@ class Bench:
             connect_scripted(parse_model_name("scripted:auto")),
             servers=(Server("scripted", ScriptedModel(replies or script())),),
             many_samples=not one_by_one,
+            scores_choices=weighs,
             context_length=context_length,
             count_tokens=count_words,
         )

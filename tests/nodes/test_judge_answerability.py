@@ -7,7 +7,7 @@ import pytest
 from nodes.core.failure import NodeFailure
 from nodes.question.judge_answerability import Answerability, judge_answerability, parse_answerability
 from serving.protocol.errors import InvalidReply
-from tests.nodes.builders import Bench, case, facts, flags, run_node, script
+from tests.nodes.builders import Bench, asked, case, facts, flags, run_node, script
 
 IDS = ["1", "2", "3"]
 
@@ -45,7 +45,7 @@ def test_a_guess_is_refused(text: str, fault: str) -> None:
 async def test_a_note_that_lacks_something_is_flagged(
     bench: Bench, answerable: str, flagged: set[str]
 ) -> None:
-    context = bench.context(system="triage", replies=script(classify=reply(answerable, "2")))
+    context = bench.context(system="triage", replies=script(verify=reply(answerable, "2")))
     update = await run_node(judge_answerability, {"case_id": "q"}, context)
     assert (update["answerable"], update["answering_sentences"]) == (answerable, ["2"])
     assert facts(update) == {"answerable": answerable, "sentences": ["2"]}
@@ -54,6 +54,29 @@ async def test_a_note_that_lacks_something_is_flagged(
 
 @pytest.mark.parametrize("note", [[], ["Heparin was stopped."]])
 async def test_a_case_that_cannot_be_judged_fails(bench: Bench, note: list[str]) -> None:
-    context = bench.context(case(note=note), system="triage", replies=script(classify="no idea"))
+    context = bench.context(case(note=note), system="triage", replies=script(verify="no idea"))
     with pytest.raises(NodeFailure):
         await run_node(judge_answerability, {"case_id": "q"}, context)
+
+
+@pytest.mark.parametrize(("share", "answerable"), [(0.9, "yes"), (0.2, "no")])
+async def test_one_token_decides_by_its_probability(bench: Bench, share: float, answerable: str) -> None:
+    replies = script(verify=json.dumps({"Yes": share, "No": 1 - share}))
+    values = {"reply": "auto", "least": 0.3}
+    context = bench.context(system="triage", replies=replies, answerability=values)
+    update = await run_node(judge_answerability, {"case_id": "q"}, context)
+    assert (update["answerable"], update["answering_sentences"]) == (answerable, [])
+    assert facts(update)["probability"] == pytest.approx(share, abs=1e-4)
+    (call,) = asked(context, "verify")
+    assert call.choices == ("Yes", "No")
+
+
+async def test_a_model_without_log_probabilities_is_asked_in_json(bench: Bench) -> None:
+    context = bench.context(
+        system="triage",
+        replies=script(verify=reply("no")),
+        weighs=False,
+        answerability={"reply": "auto"},
+    )
+    update = await run_node(judge_answerability, {"case_id": "q"}, context)
+    assert update["answerable"] == "no"

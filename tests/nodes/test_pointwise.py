@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from nodes.core.choice_confidence import MAX_LOG_ODDS, choice_log_odds
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
+from nodes.core.yes_no import probability
 from nodes.evidence.aggregate_votes import aggregate_votes
 from nodes.evidence.label_evidence import LABEL_EVIDENCE, label_evidence
-from nodes.evidence.pointwise import CONTRACT, probability, prompt_fault
+from nodes.evidence.pointwise import CONTRACT, prompt_fault
 from nodes.evidence.settings import EvidenceSettings, FixedVoteSettings
 from prompts import load_prompts
 from serving.backends.scripted import ScriptedCall

@@ -108,14 +108,26 @@ class AnyVectors:
 
 
 OPENING_ALL: dict[str, dict[str, Any]] = {
-    "tamu": {"embedding": "lexical:256", "evidence": {"voters": "both", "ranker": "bm25"}},
+    "tamu": {
+        "embedding": "lexical:256",
+        "evidence": {"voters": "both", "ranker": "bm25"},
+        "verification": {"check": "rules", "ranker": "bm25"},
+    },
     "heids": {
         "retrieval": {"retriever": "bm25", "reranker": "bm25", "expand_acronyms": True},
         "citation": {"method": "post_generation"},
+        "verification": {"check": "rules", "ranker": "bm25"},
     },
     "timeaware": {"reading": {"reader": "classifier", "doc_mode": "top3"}},
-    "bioasq": {"documents": {"phase": "both", "reranker": "bm25"}},
-    "direct": {"embedding": "lexical:256", "answer": {"demonstrations": 2}},
+    "bioasq": {
+        "documents": {"phase": "both", "reranker": "bm25"},
+        "verification": {"check": "rules", "ranker": "bm25"},
+    },
+    "direct": {
+        "embedding": "lexical:256",
+        "answer": {"demonstrations": 2},
+        "verification": {"check": "rules", "ranker": "bm25"},
+    },
 }
 """Recipes that want every resource of their system, where its defaults do not."""
 
@@ -233,11 +245,14 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"question": {"interpret": "missing"}, "alignment": {"answer": "clinician"}},
         {"answer": {"selection": "similarity"}, "evidence": {"demonstrations": 0}},
         {"stop_after": "evidence", "evidence": {"minimum_votes": 1}, "negation": {"check": True}},
+        {"verification": {"check": "model", "on_unsupported": "remove"}, "answerability": "auto"},
+        {"verification": {"check": "rules"}, "alignment": {"answer": "generated"}},
     ],
     "heids": [
         {"stop_after": "evidence"},
         {"citation": {"method": "post_generation"}},
         {"retrieval": {"expand_acronyms": True}},
+        {"verification": {"check": "model", "on_unsupported": "remove"}},
     ],
     "timeaware": [
         {"verdict": {"explain": True}, "reading": {"doc_mode": "top3"}},
@@ -249,9 +264,14 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"documents": {"phase": "b"}, "exact": {"votes": 3, "default_yes": True}},
         {"documents": {"phase": "b"}, "exact": {"style": 3, "max_snippet_characters": 500}},
         {"documents": {"phase": "a", "retriever": "words"}},
+        {"documents": {"phase": "b"}, "verification": {"check": "model", "on_unsupported": "remove"}},
     ],
     "weak_labels": [{"evidence": {"votes": 3, "threshold": 2, "reply": "ids"}}],
-    "direct": [{"answer": {"demonstrations": 2}}, {"answer": {"corrections": 0}}],
+    "direct": [
+        {"answer": {"demonstrations": 2}},
+        {"answer": {"corrections": 0}},
+        {"verification": {"check": "model", "on_unsupported": "remove"}},
+    ],
 }
 """Values that lead to nodes and branches which packaged recipes leave out."""
 

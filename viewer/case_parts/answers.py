@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Literal
 
 from cases.records import Case
+from nodes.verification.support import marked_answer
 from runs.record.trace_file import Line
 
-Basis = Literal["alignment", "citations", "evidence", "key", "none"]
+Basis = Literal["alignment", "citations", "evidence", "key", "nearest", "none", "verification"]
 
 _CITED = re.compile(r"\|([^|\n]{1,200})\|")
 _BETWEEN_IDS = re.compile(r"[,;\s]+")
@@ -20,7 +21,9 @@ _WORDS: dict[Basis, str] = {
     "citations": "Each sentence with what it cites.",
     "evidence": "No alignment: every sentence was written on the whole evidence.",
     "key": "Each sentence with its citations by the key.",
+    "nearest": "No model wrote this. The sentences of the note that are nearest to the question follow.",
     "none": "",
+    "verification": "Each sentence with what supports or contradicts it, by verification.",
 }
 
 
@@ -41,6 +44,7 @@ class AnswerSentence:
         label: Its id, or its number.
         support: What stands behind it, by the run where there is an alignment.
         by_key: What the key cites; None where it gives nothing, or where `support` is that.
+        mark: Why it is not supported, in words; empty for one that is, or that was not verified.
     """
 
     index: int
@@ -48,6 +52,7 @@ class AnswerSentence:
     text: str
     support: list[Support]
     by_key: list[Support] | None = None
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,21 @@ def read_answers(line: Line, case: Case | None, positions: Mapping[str, int]) ->
 
 def _generated(line: Line, positions: Mapping[str, int], numbers: count[int]) -> Answer:
     title = "The run's answer"
+    marked = marked_answer(line)
     if line.get("alignment") and line.get("aligned_answer") == "generated":
-        return Answer(title, "alignment", _aligned(line, positions, numbers))
+        aligned = _aligned(line, positions, numbers)
+        if not line.get("answer_support"):
+            return Answer(title, "alignment", aligned)
+        pairs = zip(aligned, marked, strict=True)
+        return Answer(title, "alignment", [replace(one, mark=other.mark) for one, other in pairs])
+    if line.get("answer_status"):
+        verified = [
+            AnswerSentence(
+                next(numbers), str(number), one.text, _support(one.sentence_ids, positions), mark=one.mark
+            )
+            for number, one in enumerate(marked, 1)
+        ]
+        return Answer(title, "nearest" if line["answer_status"] == "not_stated" else "verification", verified)
     cited = split_by_citations(line["answer"], positions)
     basis: Basis = "citations"
     if cited is None:

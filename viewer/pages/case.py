@@ -62,6 +62,7 @@ def case_page(
     links = {key: addresses.call(name, case_id, key) for key in known}
     ids = case.sentence_ids if case else tuple(line["labels"])
     answers = read_answers(line, case, {id_: index for index, id_ in enumerate(ids)})
+    verifiable = line["answer"] and line.get("answer_status") != "not_stated" and case and case.sentences
     ballots, judged = read_ballots(steps), read_rule(steps)
     graph = run.manifest.graph
     route = read_route(steps, graph)
@@ -93,7 +94,7 @@ def case_page(
         threshold=read_threshold(steps),
         ballots=ballots,
         answers=answers,
-        verify=addresses.verify(name, case_id) if line["answer"] and case and case.sentences else None,
+        verify=addresses.verify(name, case_id) if verifiable else None,
         verdict=read_verdict(line, case),
         asked=read_question(line, case, steps),
         drafts=_drafts(steps, run, links),

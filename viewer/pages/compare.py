@@ -21,6 +21,7 @@ from evals.scoring.scored_task import Score, ScoredTask, by_task, pair
 from evals.statistics.bootstrap import paired_bootstrap
 from evals.statistics.case_totals import PERCENT, Pooled
 from graph.system import find_system
+from nodes.verification.support import marked_text
 from ranking.measures import PARTS, Counts
 from runs.record.manifest import quoted
 from runs.record.reading import Run
@@ -339,7 +340,7 @@ def compare_case_page(first: Side, second: Side, case_id: str, addresses: Addres
     """
     lines = first.run.line(case_id), second.run.line(case_id)
     case = first.run.case(case_id)
-    answers = lines[0].get("answer") or "", lines[1].get("answer") or ""
+    answers = marked_text(lines[0]), marked_text(lines[1])
     # Prompts are left out where texts are.
     prompts = prompt_pairs(first.run, second.run, case_id)
     return render(
