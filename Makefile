@@ -15,7 +15,7 @@ PARALLEL := -n auto --dist loadscope --no-loadscope-reorder
 SHELL_SCRIPTS = $(shell grep -rlE '^\#!.*\bbash' .ci deploy)
 KUBERNETES_FILES = $(shell grep -rlE '^apiVersion: (apps/|batch/)?v1$$' deploy)
 
-.PHONY: help setup demo fast for test nightly check types lint-files unit long test-random soak format \
+.PHONY: help setup demo site fast for test nightly check types lint-files unit long test-random soak format \
 	test-vllm test-scale test-zoo vllm clean
 
 help: ## List the targets
@@ -93,6 +93,9 @@ test-scale: $(INSTALLED) ## Tests with Ray, servers of S3, and networks of their
 test-zoo: $(INSTALLED) ## Tests with servers that others wrote, each in an environment of its own below .zoo
 	$(BIN)/python -m tests.zoo.servers install
 	$(BIN)/python -m pytest --timeout=3600 -m zoo -s tests/zoo
+
+site: $(INSTALLED) ## The documentation as a site with search, in out/site/site
+	$(BIN)/python -m tools.site out/site
 
 format: $(INSTALLED) ## Fix what ruff can fix, and format
 	$(BIN)/ruff check --fix .

@@ -185,6 +185,7 @@ class EvidenceSettings(VoteSettings):
         votes: R, samples of the labelling prompt. A range such as `3..9` asks for the first number, and for
             more up to the second only while they could still change a label.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
+        reflection_temperature: Sampling temperature of the reflections.
         model_cutoff: With the reply `pointwise`, the rule from the model's log-odds to its vote; None takes
             every sentence half a standard deviation above the mean of its note.
 

@@ -28,10 +28,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 PAGES = (
     "README.md",
+    "docs/tutorial.md",
     "docs/cases.md",
     "docs/models.md",
     "docs/python.md",
+    "docs/batches.md",
     "docs/clusters.md",
+    "docs/security.md",
     "docs/review.md",
     "docs/tamu.md",
     "docs/search.md",
@@ -108,6 +111,8 @@ def commands(block: Block, server: FakeServer, *, scripted: bool) -> Iterator[st
             yield from demo_runs()
         elif block.language == "console" and line.startswith("$ evigraph "):
             command = line.removeprefix("$ evigraph ").replace("http://127.0.0.1:8000/v1", server.url)
+            if scripted:
+                command = command.replace("embedded:qwen2.5-coder-1.5b", "scripted:auto")
             needs_model = scripted and command.startswith("ask ") and "--model" not in command
             yield f"{command} --model scripted:auto" if needs_model else command
 
@@ -233,5 +238,5 @@ def test_make_targets_of_the_readme_exist() -> None:
         for line in block.text.splitlines()
         if line.startswith("make ")
     }
-    assert named == {"setup", "demo", "test"}
+    assert named == {"demo", "test"}
     assert all(f"\n{name}:" in makefile for name in named)
