@@ -1,4 +1,4 @@
-"""How far people agree who reviewed the same cases, sentence by sentence, with intervals over cases."""
+"""Agreement between people who reviewed the same cases, sentence by sentence, with intervals over cases."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ class ReviewerAgreement:
 
     @property
     def caution(self) -> str:
-        """What a reader must know before believing the numbers; empty if there is nothing."""
+        """Warning to show with the numbers; empty if none is needed."""
         if self.blind == self.reviews:
             return ""
         return (
-            f"{self.reviews - self.blind:,} of {self.reviews:,} reviews were not blind: whoever saw labels of"
-            " the run or of others agrees with them more often"
+            f"{self.reviews - self.blind:,} of {self.reviews:,} reviews were not blind: reviewers who saw"
+            " labels of the run or of others agree with them more often"
         )
 
     @property
@@ -120,7 +120,7 @@ def _row(one: Measure) -> list[str]:
 
 
 def reviewer_agreement(standings: Mapping[str, Standing]) -> ReviewerAgreement:
-    """Agreement on the sentences that at least two people labelled; adjudications are no reviews.
+    """Agreement on the sentences that at least two people labelled; adjudications do not count as reviews.
 
     Args:
         standings: Of the run.
@@ -155,7 +155,7 @@ def reviewer_agreement(standings: Mapping[str, Standing]) -> ReviewerAgreement:
 
 
 def _numbers(labels: Mapping[str, Mapping[str, str]], scale: Scale) -> list[dict[str, int]]:
-    """Of each sentence with at least two labels, the label of each reviewer."""
+    """Labels by reviewer, for each sentence with at least two."""
     ids = dict.fromkeys(id_ for each in labels.values() for id_ in each)
     numbers = {label: number for number, label in enumerate(_LABELS)}
     if scale == "essential":

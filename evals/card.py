@@ -1,7 +1,7 @@
 """A report of a run by the items of TRIPOD-LLM (Gallifant et al., Nature Medicine 31, 60-69, 2025).
 
-What the run has recorded is filled in; all other items are for the author. No text of a case, of a model or
-of a person comes in: names, hashes, counts and scores alone.
+Items that the run recorded are filled in; the others are left to the author. Contains only names, hashes,
+counts and scores: no text of a case, a model or a person.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Item:
 
     Attributes:
         number: As TRIPOD-LLM counts.
-        topic: What it is about, in our words.
-        known: What the run says of it, as names and values; empty for what only its author knows.
+        topic: Its topic, in our words.
+        known: Recorded names and values; empty if only the author knows them.
     """
 
     number: str
@@ -98,8 +98,8 @@ class Card:
 
     def as_markdown(self) -> str:
         lines = [f"# Report of {code(self.run)} by TRIPOD-LLM", ""]
-        lines += ["Numbers are those of TRIPOD-LLM (doi 10.1038/s41591-024-03425-5). What the run does not"]
-        lines += [f"know is marked *{FOR_THE_AUTHOR}*; what it knows still needs the author's check.", ""]
+        lines += ["Item numbers follow TRIPOD-LLM (doi 10.1038/s41591-024-03425-5). Items the run does not"]
+        lines += [f"know are marked *{FOR_THE_AUTHOR}*; the others still need the author's check.", ""]
         for one in self.items:
             lines.append(f"## {one.number} {one.topic}")
             lines.append("")
@@ -113,7 +113,7 @@ def make_card(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Pa
 
     Args:
         run: The run.
-        keys: What it is scored on, instead of its own key.
+        keys: Key files that replace its own key.
         case_files: The same.
 
     Raises:
@@ -215,7 +215,7 @@ def _hashes(prompts: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _demonstrations(manifest: Manifest) -> list[tuple[str, str]]:
-    """What prompts are made of besides their templates, and what was held out."""
+    """Demonstrations in the prompts, and held-out ids."""
     found = [
         (f"{name} {key}", str(value))
         for name, record in manifest.resources.items()

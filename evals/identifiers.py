@@ -1,4 +1,4 @@
-"""What in cases looks like an identifier of a person, by Presidio's patterns: a warning, never a promise.
+"""Likely personal identifiers in cases, found by Presidio's patterns: a warning, never a guarantee.
 
 No model is loaded, so names are found by their titles alone.
 """
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What was found in how many cases; `unreadable` are ids of cases that cannot be read."""
+    """Findings and number of cases; `unreadable` lists ids of cases that cannot be read."""
 
     cases: int
     findings: Sequence[Finding]
@@ -66,7 +66,7 @@ class _Match(Protocol):
 
 
 class _Recogniser(Protocol):
-    """What Presidio's recognisers have in common."""
+    """Common interface of Presidio's recognisers."""
 
     supported_entities: list[str]
 
@@ -100,7 +100,7 @@ def keep(found: Scan, files: Sequence[str]) -> None:
     """Remember that files were scanned, without a text of theirs.
 
     Args:
-        found: What was found in all of them.
+        found: Findings in all of them.
         files: SHA-256 of each.
 
     Raises:

@@ -30,12 +30,12 @@ def scifact_cases(
     """Make a case of each pair of a claim and an abstract with evidence, in the order of the file.
 
     The claim is the question and the abstract the note; sentences of a rationale are essential, all others
-    are not relevant. There is no message of a patient.
+    are not relevant. They have no patient message.
 
     Args:
         claims: The claims, or a folder with one file of claims and one of abstracts.
-        corpus: The abstracts; None for the `corpus*.jsonl` beside the claims.
-        min_sentences: Of an abstract; shorter ones are left out.
+        corpus: The abstracts; None for the `corpus*.jsonl` next to the claims.
+        min_sentences: Minimum length of an abstract; shorter ones are left out.
         part: Only this part of the pairs. No two parts share a claim or an abstract.
         limit: A random choice of so many.
         seed: Of that choice.

@@ -40,8 +40,8 @@ Family = Literal["tasks", "verdicts", "questions"]
 
 FAMILIES: Mapping[str | None, Family] = {"verdict": "verdicts", "biomedical": "questions"}
 _HAS_SEEN_ANSWERS = (
-    "This run was shown the clinicians' answers: its scores tell how good weak labels are, and are no entry"
-    " to the task."
+    "This run was shown the clinicians' answers: its scores measure the quality of weak labels and"
+    " are not an entry to the task."
 )
 
 _SHAPED_BY_LABELS: tuple[Task, ...] = ("2025", "2026-2", "2026-3")
@@ -215,7 +215,7 @@ def _score_archehr(
     case_ids: str | None,
     resources: MetricResources | None,
 ) -> list[ArchehrScores]:
-    """A case that failed or was not run is no empty prediction: there is no overall score then."""
+    """A case that failed or was not run is not an empty prediction: it leaves no overall score."""
     key = whole_key(run, keys, case_files)
     gold = _restricted(key.gold, case_ids)
     scored = score_predictions(list(predictions(run)), gold, task, resources)

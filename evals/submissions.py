@@ -34,7 +34,7 @@ K = TypeVar("K")
 
 
 class _Lack(NamedTuple):
-    """What a run has none of that a task asks for, and the field of a recipe that makes it."""
+    """Output that a task requires and the run lacks, and the recipe field that produces it."""
 
     what: str
     field: str
@@ -47,7 +47,7 @@ _LACKS: Mapping[TaskName, _Lack] = {
     "2026-3": _Lack("no answers", "stop_after: answer"),
     "2026-4": _Lack("no links to the clinicians' answers", "alignment.answer: clinician"),
     "bioasq-a": _Lack("no documents", "documents.phase: a or both"),
-    "bioasq-a+": _Lack("no answers from documents of its own", "documents.phase: both"),
+    "bioasq-a+": _Lack("no answers from retrieved documents", "documents.phase: both"),
     "bioasq-b": _Lack("no answers", "documents.phase: b"),
 }
 
@@ -58,16 +58,16 @@ FILLABLE: Mapping[Task, Prediction] = {
 """Tasks whose scorer takes an empty list for a case. The text tasks have no way to say nothing."""
 
 RANKED_TASK: Task = "2026-2"
-"""What rankings of sentences are submitted to."""
+"""Task for rankings of sentences."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSubmission:
-    """What a run can submit to a task.
+    """Submission of a run to a task.
 
     Attributes:
         entries: In the order of the run's cases.
-        faults: The refused ones stand in the way of submitting it.
+        faults: Those with severity `refused` prevent submission.
         filled: Ids of the cases that are there without a prediction, because they have none.
     """
 
@@ -82,13 +82,13 @@ class RunSubmission:
 
 
 def prepare(run: RunFolder, task: TaskName, *, fill_missing: bool = False) -> RunSubmission:
-    """Collect what a run predicts and check it against the run's own cases.
+    """Collect a run's predictions and check them against its own cases.
 
-    Answers that are longer than BioASQ takes are cut, each with a fault that says so.
+    Answers longer than BioASQ's limit are truncated, each with a fault.
 
     Args:
-        run: Where predictions come from; its case files are read again for what the rules need of them.
-        task: What of each prediction is submitted.
+        run: Where predictions come from; its case files are read again to check the rules.
+        task: Selects the submitted part of each prediction.
         fill_missing: Submit a case without a prediction as one of nothing, if at least one case has one: an
             empty list in the tasks of `FILLABLE`, no answer in BioASQ.
 
@@ -106,13 +106,13 @@ def check_target(path: Path, examples: Sequence[Example]) -> None:
     """Refuse what cannot become a submission before anything is ranked.
 
     Raises:
-        InputError: Wrong suffix, or the examples are no cases with sentence ids.
+        InputError: Wrong suffix, or the examples are not cases with sentence ids.
     """
     if path.suffix.lower() not in ARCHEHR[RANKED_TASK].suffixes:
         raise InputError(path, "a submission ends in .zip or .json")
     nameless = next((example.id for example in examples if not example.sentence_ids), None)
     if nameless is not None:
-        fault = f"example {nameless!r} has no sentence ids, so it is no case of ArchEHR-QA"
+        fault = f"example {nameless!r} has no sentence ids, so it is not a case of ArchEHR-QA"
         raise InputError(path, fault, "Rank ArchEHR cases, or leave --submission out")
 
 
@@ -120,7 +120,7 @@ def write_ranked(path: Path, rows: Iterable[RankedRow], examples: Sequence[Examp
     """Write the submission, unless the official scorer would refuse it.
 
     Returns:
-        What the scorer would refuse; empty if it is written.
+        Faults that the scorer would reject; empty if it is written.
 
     Raises:
         InputError: It cannot be written.
@@ -168,7 +168,7 @@ def _prepare_phase(run: RunFolder, task: BioasqTask, fill_missing: bool) -> RunS
     if not having:
         return RunSubmission((), (_nothing(run, f"the run has {what}"),))
     show = f"evigraph show {run.path}"
-    filling = "tells why; --fill-missing hands the question in without it"
+    filling = "shows why; --fill-missing submits the question without it"
     return _collect(
         run,
         BIOASQ[task],
@@ -194,14 +194,14 @@ def _collect(
         task: The task.
         having: Predictions that say something on the task, by case id.
         empty: Makes a prediction of nothing for a case; None where cases must have one.
-        lacking: The fault of a case that is done and says nothing on the task.
-        shorten: Cuts what is too long, with a fault for each cut.
+        lacking: The fault of a completed case without output for the task.
+        shorten: Truncates texts that are too long, with a fault for each.
     """
     lines = {line["case_id"]: line for line in run.cases()}
     known = {case.id: task.known_in_case(case) for case in recorded_cases(run.manifest)}
     inputs = run.manifest.inputs
     expected = task.read_expected(inputs.key_files, inputs.case_files)
-    # Cases that cannot be read stand in the run's lines alone.
+    # Only the run's lines list unreadable cases.
     of_run = dict.fromkeys([*known, *lines])
     left_out = [id_ for id_ in expected if id_ not in of_run]
     entries: list[dict[str, Any]] = []
@@ -225,7 +225,7 @@ def _collect(
     if entries:
         unsaid = {*of_run, *left_out} - {entry[task.id_field] for entry in entries}
         found = task.find_faults(entries, {id_: ids for id_, ids in expected.items() if id_ not in unsaid})
-        # That nothing is said of a filled case is no news.
+        # A filled case lacks a prediction by definition.
         faults += [one for one in found if one.severity == "refused" or one.case not in filled]
     if left_out and empty is None:
         faults.append(_left_out(run, task, left_out))
@@ -270,7 +270,7 @@ def _left_out(run: RunFolder, task: SubmissionTask[P, K], ids: Sequence[str]) ->
 
 
 def _within_limits(said: BioasqPrediction, kind: QuestionType | None) -> tuple[BioasqPrediction, list[Fault]]:
-    """Cut what is too long. A factoid's entries are ranked, so that its last ones go without a word."""
+    """Truncate long texts. A factoid's entries are ranked, so its last ones are dropped silently."""
     cuts: list[Fault] = []
 
     def report(field: str, fault: str) -> None:

@@ -1,4 +1,4 @@
-"""What is verified against what; a verified text as JSON and as a page; the answers of a whole run."""
+"""Sources and lines of verification; a verified text as JSON and as a page; the answers of a whole run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CASE_FILES = (".xml", ".jsonl")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What lines are verified against.
+    """Source that lines are verified against.
 
     Attributes:
         name: For people.
@@ -44,7 +44,7 @@ def read_lines(note: Path) -> tuple[str, ...]:
     """Sentences of a text file, or of standard input for `-`.
 
     Raises:
-        InputError: It cannot be read, is no text, or has no sentence.
+        InputError: It cannot be read, is not text, or has no sentence.
     """
     name = "standard input" if str(note) == STANDARD_INPUT else str(note)
     return _sentences(name, sys.stdin.buffer.read() if str(note) == STANDARD_INPUT else _bytes(note))
@@ -54,12 +54,12 @@ def read_source(path: Path, case_id: str | None) -> Source:
     """Sentences of a text file with their numbers from 1, or the note of a case with its own ids.
 
     Raises:
-        InputError: It cannot be read, is no text, has no sentence, or has no such case.
+        InputError: It cannot be read, is not text, has no sentence, or has no such case.
     """
     if path.suffix.lower() in _CASE_FILES:
         return _of_case(str(path), _find(path, case_id))
     if case_id is not None:
-        raise InputError(path, "is no case file, so --case has nothing to choose from")
+        raise InputError(path, "is not a case file, so --case has nothing to choose from")
     sentences = _sentences(str(path), _bytes(path))
     return Source(str(path), tuple(str(number) for number in range(1, len(sentences) + 1)), sentences)
 
@@ -68,7 +68,7 @@ def read_run(run: Path, case_id: str) -> tuple[tuple[str, ...], Source]:
     """A run's answer to a case, by sentences, and the case's note.
 
     Raises:
-        RunError: It is no run, or the case has not ended in it.
+        RunError: It is not a run, or the case has not ended in it.
         InputError: The case has no answer, or its file has moved.
     """
     folder = RunFolder(run)
@@ -83,7 +83,7 @@ def answer_and_note(
     """An answer by sentences, and the note of its case.
 
     Raises:
-        InputError: There is no answer, no case, or no note.
+        InputError: An answer, a case or a note is missing.
     """
     if not answer:
         raise InputError(run, f"case {case_id!r} has no answer", "Run it with a recipe that answers")
@@ -99,7 +99,7 @@ def _bytes(path: Path) -> bytes:
 
 def _sentences(name: str, content: bytes) -> tuple[str, ...]:
     if b"\0" in content:
-        raise InputError(name, "is no text file: it has null bytes", "Give text in UTF-8")
+        raise InputError(name, "is not a text file: it has null bytes", "Give text in UTF-8")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -239,8 +239,8 @@ class RunVerification:
     """All answers of a run.
 
     Attributes:
-        without_answer: Ids of the cases that are not done or have no answer; they count nowhere.
-        by_probability: Whether the ranker's scores say what is supported.
+        without_answer: Ids of the cases that are not done or have no answer; they are not counted.
+        by_probability: Whether support is decided by the ranker's scores.
     """
 
     answers: list[VerifiedAnswer] = field(default_factory=list)
@@ -252,7 +252,7 @@ class RunVerification:
 
     @property
     def sentences(self) -> int:
-        """Of all answers."""
+        """Number of sentences in all answers."""
         return sum(self.count(support) for support in _SUPPORTS)
 
     @property

@@ -1,4 +1,4 @@
-"""What every attribution threshold, and other weights, would have cited in a finished run (heiDS 2025)."""
+"""Citations of a finished run under every attribution threshold and under other weights (heiDS 2025)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AttributionScores:
         uncited: Cases that cite nothing: the scorer of 2025 refuses them.
         strict_micro: Against the essential sentences: the factuality of 2025.
         lenient_micro: Against the essential and the supplementary ones.
-        clinician_micro: Against what the clinician's answer cites; None where the key does not tell.
+        clinician_micro: Against the clinician's citations; None if the key lacks them.
     """
 
     threshold: float
@@ -84,7 +84,7 @@ Attributions = Mapping[str, Sequence[Attribution]]
 
 
 def read_attributions(run: RunFolder) -> dict[str, Attributions]:
-    """Of each case that is done and was attributed, the scores of its pairs."""
+    """Scores of pairs, for each completed case with attributions."""
     return {
         line["case_id"]: line["attributions"]
         for line in run.cases()
@@ -93,7 +93,7 @@ def read_attributions(run: RunFolder) -> dict[str, Attributions]:
 
 
 def was_attributed(run: RunFolder) -> bool:
-    """Whether the answer of any case was."""
+    """Whether any case has attributions."""
     return any(line.get("attributions") is not None for line in run.cases())
 
 

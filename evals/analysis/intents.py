@@ -12,7 +12,7 @@ from evals.scoring.gold import GoldCase
 from ranking.measures import Counts, macro
 
 NONE = "(none)"
-"""A prediction that names no known intent. It is wrong for every gold intent, and is no class of its own."""
+"""A prediction that names no known intent: wrong for every gold intent, and not a separate class."""
 
 
 @dataclass(frozen=True, slots=True)

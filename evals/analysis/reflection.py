@@ -1,4 +1,4 @@
-"""What self-reflection changed, vote by vote (TAMU 2026, section 4.1.3)."""
+"""Changes made by self-reflection, vote by vote (TAMU 2026, section 4.1.3)."""
 
 from __future__ import annotations
 

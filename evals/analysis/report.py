@@ -33,14 +33,14 @@ from runs.record.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a finished run tells without another call.
+    """Analysis of a finished run, without further model calls.
 
     Attributes:
         cases: Cases that are done and have votes.
         labelled_cases: Those of them that the key labels.
         weak_cases: Those of the labelled ones whose labels are weak.
         threshold: T of the recipe.
-        votes: R, the most votes that a case could have, that of a ranker with its weight.
+        votes: R, the maximum number of votes for a case, a ranker's counted with its weight.
         adaptive: Votes stopped as soon as labels were settled at T; other thresholds had fewer votes than
             they might have needed.
         by_threshold: One entry a threshold, empty without labels, as are `by_setting` and `by_intent`.
@@ -80,7 +80,7 @@ class Analysis:
 def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tune_on: RunFolder | None = None) -> Analysis:
     """Ask everything.
 
-    The threshold is chosen on the cases of another run, or that of each case on all the others.
+    The threshold is chosen on another run's cases, or for each case on all the others.
 
     Raises:
         ScoringError: The run has no votes, or the other one cannot choose a threshold for it.

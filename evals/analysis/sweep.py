@@ -1,4 +1,4 @@
-"""What every vote threshold would have given, from a run's counts (TAMU 2026, equation 22)."""
+"""Scores of every vote threshold, from a run's counts (TAMU 2026, equation 22)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ranking.tuning import Counted, Family
 
 @dataclass(frozen=True, slots=True)
 class EvidenceScores:
-    """Evidence of one choice of sentences, against the key. The 0/0 rule is that of 2026.
+    """Evidence scores of one selection of sentences. 0/0 follows the 2026 scorer.
 
     Attributes:
-        name: What was chosen: `T = 2`, or an evidence setting.
+        name: The selection: `T = 2`, or an evidence setting.
         sentences: Sentences chosen, over all cases.
         lenient_micro: With the official meaning of 2026: supplementary sentences neither help nor harm.
     """
@@ -126,7 +126,7 @@ def leave_one_out(cases: Sequence[VotedCase], votes: int) -> TunedThreshold:
 
 
 def thresholds_by_others(cases: Sequence[VotedCase], votes: int) -> dict[str, int]:
-    """Of each case the best threshold of all the others."""
+    """Best threshold for each case, chosen on all the others."""
     counted = _counted(cases, votes)
     columns = counted.best_by_others(counted.families[0])
     return {case.case_id: votes - column for case, column in zip(cases, columns.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""The votes of a finished run beside the key, and how far they agree."""
+"""Votes of a finished run with the key, and their agreement."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class VotedCase:
 
     Attributes:
         counts: Votes that call a sentence essential, for every sentence, in note order.
-        usable: Number of votes that were counted, that of a ranker with its weight.
-        asked: Number of votes that were asked for; those that failed included, and those of a ranker.
+        usable: Number of counted votes, a ranker's counted with its weight.
+        asked: Number of requested votes, including failed ones and a ranker's.
         evidence: Sentence ids of each evidence setting.
         intent: The predicted primary intent; None where none was predicted.
-        gold: What the key says of the case.
+        gold: The case's key.
         votes: Each vote of the model before and after reflection; empty unless asked for.
         ranked: Sentence ids of the ranker's vote; None where none voted.
         ranker_weight: Votes that it counts for.

@@ -15,25 +15,25 @@ Report = Callable[[str], None]
 """Called with a line about anything that takes long."""
 
 BENCHMARKS = {
-    "overhead": "processor time of a model call in a batch run, over that of OpenAI's own client",
-    "latency": "time of an ideal scheduler for a batch of slow calls, over the time that a run takes",
-    "ray": "time of a batch of slow calls in one process, over that on two workers of a Ray cluster",
-    "saturation": "time of a run against a live server, over that of a bare replay of its requests",
-    "naive": "time of serial calls with restated prompts against a live server, over that of a run",
+    "overhead": "processor time of a model call in a batch run, relative to OpenAI's own client",
+    "latency": "time of an ideal scheduler for a batch of slow calls, relative to a run",
+    "ray": "time of a batch of slow calls in one process, relative to two workers of a Ray cluster",
+    "saturation": "time of a run against a live server, relative to a bare replay of its requests",
+    "naive": "time of serial calls with restated prompts against a live server, relative to a run",
     "memory": "growth of resident memory over a long batch",
-    "fusion": "queries a second of MidFusion and LateFusion, over those of EarlyFusion, document encoded",
-    "embedded": "time of plain transformers for votes and reflections, over that of the embedded engine",
+    "fusion": "queries a second of MidFusion and LateFusion, relative to EarlyFusion, document encoded",
+    "embedded": "time of plain transformers for votes and reflections, relative to the embedded engine",
 }
-"""Benchmarks of an installation: name to what it measures."""
+"""Benchmarks of an installation, each with its description."""
 
 
 class BenchError(Exception):
-    """A benchmark that cannot be run as requested, or did not measure what it should, in one line."""
+    """The benchmark cannot run as requested, or its measurement is invalid; a one-line message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One side: what was measured, in which unit, and its value in each repeat."""
+    """One side: quantity, unit, and its value in each repeat."""
 
     name: str
     unit: str
@@ -101,8 +101,8 @@ class Suite:
     Attributes:
         package: Has a module of each name, with `Options`, `TINY` and `measure`.
         command: Begins messages about a benchmark's options.
-        benchmarks: Name to what it measures.
-        flags: Options that the command line can set; the others of a benchmark belong to what it is.
+        benchmarks: Descriptions by name.
+        flags: Options that the command line can set; a benchmark's other options are fixed.
     """
 
     package: str

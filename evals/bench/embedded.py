@@ -1,9 +1,9 @@
 """Votes with reflection on one case: plain transformers against the embedded engine.
 
-Both sides run the same weights on an invented case under the same grammar. The plain side is what a careful
-use of `generate()` gives: one call for each vote, then one for each reflection with its whole conversation.
-Labels of a 135M model mean nothing; only the seconds count, and of them the ratio, because other work on
-the machine moves both.
+Both sides run the same weights on an invented case under the same grammar. The plain side is a careful use of
+`generate()`: one call for each vote, then one for each reflection with its whole conversation. Labels of a
+135M model mean nothing; only the seconds count, and of them the ratio, because other work on the machine
+moves both.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def warm_engine(folder: Path, chat: ChatFormat, precision: Precision, sentences:
 
 
 def time_engine(engine: Engine, chat: ChatFormat, options: Options) -> tuple[float, Reply, list[Reply]]:
-    """Seconds with a warm engine, and what it answered."""
+    """Seconds with a warm engine, and its replies."""
 
     def ask(turns: Sequence[ChatTurn], samples: int) -> Request:
         return Request(

@@ -145,7 +145,7 @@ def texts(count: int, tokens: int) -> list[str]:
 
 
 def result(short: Mapping[str, Times], long: Mapping[str, Times], options: Options) -> Result:
-    """Ratios of the shorter document, and what each model did on both."""
+    """Ratios for the shorter document, and each model's figures for both."""
     early = median(short["early"].warm)
     return Result(
         "fusion",

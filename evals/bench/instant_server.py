@@ -1,4 +1,4 @@
-"""A model server that needs no time of its own: OpenAI's protocol, valid replies, a fixed delay.
+"""A model server without processing time: OpenAI's protocol, valid replies, a fixed delay.
 
     python -m evals.bench.instant_server --port 8000 --seconds 1
 
@@ -43,7 +43,7 @@ def reply_text(body: dict[str, Any]) -> str:
 
 
 def first_sentence(grammar: str) -> str:
-    """What a grammar of literals and named choices accepts, the first choice taken everywhere."""
+    """A text that a grammar of literals and named choices accepts, taking the first choice everywhere."""
     root, *choices = (line.split(" ::= ", 1)[1] for line in grammar.splitlines())
     first = [_LITERAL.findall(choice)[0] for choice in choices]
     parts = re.sub(r"choice(\d+)", lambda match: first[int(match[1])], root)
@@ -165,7 +165,7 @@ async def serve(port: int, seconds: float, until_input_ends: bool) -> None:
     sys.stdout.flush()
     if not until_input_ends:
         await server.serve_forever()
-    # Whoever started this holds the other end of its input; when they are gone, however that came, it ends.
+    # The parent holds the other end of standard input, so the server ends with it, however the parent ends.
     await loop.run_in_executor(None, sys.stdin.read)
 
 

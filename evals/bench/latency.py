@@ -1,7 +1,7 @@
 """A batch of slow calls against the best schedule of the same calls.
 
 The server runs in another process and takes a fixed time for every call, however many are in progress, so a
-run is as fast as its scheduling. A case has six calls with their real dependencies: intent beside votes,
+run is as fast as its scheduling. A case has six calls with their real dependencies: intent and votes at once,
 three reflections after the votes, the answer after all of them.
 
 The ideal is a list schedule of unit jobs with dependencies on identical machines: at each step the free

@@ -49,7 +49,7 @@ class Tap:
     """Notes what passes.
 
     Attributes:
-        extra: Fields that every request carries besides its own, such as a cache salt.
+        extra: Fields that every request carries in addition, such as a cache salt.
         sends: Whether requests are sent; else each gets a made-up reply.
         requests: In the order of sending.
     """
@@ -118,7 +118,7 @@ def _made_up(request: AnyRequest) -> list[Answer]:
 
 
 def api_key() -> str:
-    """What vLLM is shown, as in a run."""
+    """The key for vLLM, as in a run."""
     return keys.api_key("VLLM_API_KEY") or "EMPTY"
 
 
@@ -158,7 +158,7 @@ class Live:
         return tap.requests
 
     async def dry_run(self, folder: Path) -> list[Sent]:
-        """The run's requests with made-up replies: nothing but the probe is sent."""
+        """The run's requests with made-up replies: only the probe is sent."""
         tap = Tap(sends=False)
         await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
         return tap.requests

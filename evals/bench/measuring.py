@@ -52,14 +52,14 @@ def processor_seconds() -> float:
 
 
 class Child(NamedTuple):
-    """A finished process: what it printed, and its seconds."""
+    """A finished process: its output and its seconds."""
 
     output: str
     seconds: float
 
 
 def run_child(name: str, *arguments: str) -> Child:
-    """Run Python in a process of its own, whose memory and start are only its own.
+    """Run Python in a separate process, so that memory and start-up are measured alone.
 
     Raises:
         BenchError: It failed.
@@ -98,7 +98,7 @@ def resident_mb() -> float:
 def peak_mb() -> float:
     """Peak resident memory of this program so far, in MB of 2**20 bytes.
 
-    Not that of getrusage, where a child begins with the peak of its parent.
+    Not from getrusage, where a child begins with its parent's peak.
 
     Raises:
         BenchError: The system does not report it, as outside Linux.

@@ -1,9 +1,9 @@
 """Whether a long batch needs more memory than a short one.
 
-A batch of scripted calls runs in a process of its own, `python -m evals.bench.memory CASES EVERY`. It reads
+A batch of scripted calls runs in a separate process, `python -m evals.bench.memory CASES EVERY`. It reads
 its resident memory after a garbage collection once some cases have warmed everything up, and at the end. With
-a third argument, a number, so many workers of Ray run the cases, and the memory is that of the process that
-writes the run.
+a third argument, a number, that many Ray workers run the cases, and the memory is measured in the process
+that writes the run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TINY = {"cases": 6, "first": 2}
 
 
 def measure(options: Options, report: Report) -> Result:
-    """Run the batch in a process of its own.
+    """Run the batch in a separate process.
 
     Raises:
         BenchError: It failed.

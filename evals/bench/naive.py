@@ -1,9 +1,9 @@
 """Votes and reflections as a first script would ask for them, against a run of ours on the same live server.
 
-The script sends one request at a time. Each vote is a request of its own, with its schema in the common
+The script sends one request at a time. Each vote is a separate request, with its schema in the common
 `response_format`. Each reflection is one user message that restates the whole labelling prompt, the vote's
 labels and the instruction. Our side asks for the same votes and reflections of the same cases.
-Every side of every repeat has a cache salt of its own, so neither finds prefixes of the other.
+Every side of every repeat has its own cache salt, so neither finds the other's prefixes.
 """
 
 from __future__ import annotations

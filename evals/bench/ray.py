@@ -1,11 +1,11 @@
 """A batch of slow calls on two workers of a Ray cluster against the same batch in one process.
 
 Both sides ask the server of `latency` over the same number of connections, which the workers share. The
-cluster is started, and its workers are ready, before a side is timed. The processor time is that of all
-processes of a side: the one that writes the run, the workers, and Ray's own.
+cluster is started, and its workers are ready, before a side is timed. The processor time sums all processes
+of a side: the one that writes the run, the workers, and Ray's own.
 
-Each side also runs the first quarter of the cases. What the rest takes on top is the cost of further cases;
-what a process does once, and a short batch pays for as well, is not in it.
+Each side also runs the first quarter of the cases. The additional time of the rest is the cost of further
+cases; it excludes one-time costs, which a short batch pays as well.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TINY = {"cases": 4, "seconds": 0.05, "max_connections": 4, "idle_seconds": 0.1}
 
 @dataclass(slots=True)
 class Times:
-    """Of one side, in each repeat: seconds on the clock, and processor seconds of all its processes.
+    """Times of one side, by repeat: wall-clock seconds, and processor seconds of all its processes.
 
     Attributes:
         wall: Of a batch of all cases.
@@ -168,7 +168,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _processor_seconds(server: ChildServer) -> float:
-    """Of this process and all that it has started, the server aside; what has ended is not counted."""
+    """Processor seconds of this process and its living descendants, without the server."""
     found: dict[int, tuple[int, float]] = {}
     tick = os.sysconf("SC_CLK_TCK")
     for path in Path("/proc").iterdir():

@@ -1,8 +1,8 @@
-"""Whether a run keeps a live server as busy as a client that has nothing to think about.
+"""Whether a run keeps a live server as busy as a client that only sends requests.
 
 A batch run is timed from its first request to its last reply. Then a bare client sends exactly its requests
 again, in their order and with as many at once: that is the least time that the server needs for them.
-Every side of every repeat has a cache salt of its own, so neither finds prefixes of the other. Replies are
+Every side of every repeat has its own cache salt, so neither finds the other's prefixes. Replies are
 sampled, so the two sides write a few tokens more or less; the ratio for each written token is given too.
 """
 

@@ -1,4 +1,4 @@
-"""What the benchmarks run: invented cases, a recipe, a server that answers at once, and a whole batch."""
+"""Workload of the benchmarks: invented cases, a recipe, a server that answers at once, and a whole batch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def repeated_cases(number: int | None = None) -> list[Case]:
 
 
 def invented_cases(number: int) -> list[Case]:
-    """The packaged cases without their keys; beyond their number again, each with a text of its own."""
+    """The packaged cases without their keys; repeated beyond their number, each with distinct text."""
     return [_without_key(case) for case in repeated_cases(number)]
 
 
@@ -142,7 +142,7 @@ class ChildServer:
 
 @contextmanager
 def instant_server(seconds: float = 0.0) -> Iterator[ChildServer]:
-    """Run the instant server in a process of its own, so that its processor time is not the client's.
+    """Run the instant server in a separate process, so that its processor time is not the client's.
 
     Raises:
         BenchError: It does not start.

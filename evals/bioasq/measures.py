@@ -1,8 +1,8 @@
 """Measures of one question: its documents, its snippets, its exact answer and its ideal answer.
 
 Exact answers equal the gold or not; only their case is ignored. Snippets are compared by shared characters.
-ROUGE is that of ROUGE-1.5.5 (Lin 2004) against several references, without stemming or stop words, as BioASQ
-does not publish its flags; `evals.metrics.rouge` is another ROUGE, that of the package `rouge_score`.
+ROUGE follows ROUGE-1.5.5 (Lin 2004) against several references, without stemming or stop words, as BioASQ
+does not publish its flags; `evals.metrics.rouge` differs: it uses the package `rouge_score`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _GAP = 4
 
 
 def document_scores(given: Sequence[str], relevant: Collection[str]) -> PrecisionRecallF1:
-    """Of documents as a set; none twice."""
+    """Scores of documents as a set, without duplicates."""
     return scores(count(frozenset(given), frozenset(relevant)))
 
 
@@ -42,7 +42,7 @@ def placed(snippets: Iterable[Snippet]) -> list[Snippet]:
 
 
 def snippet_scores(given: Sequence[Snippet], wanted: Sequence[Snippet]) -> PrecisionRecallF1:
-    """Of characters, each counted once however many snippets hold it.
+    """Scores of characters, each counted once however many snippets hold it.
 
     A given snippet without offsets shares no character, and its length counts.
     """
@@ -60,7 +60,7 @@ def snippet_average_precision(
     Args:
         given: Best first.
         wanted: Those of experts; 0 where there are none.
-        any_of_document: What the official scorer does by a stray semicolon: any snippet of a document that
+        any_of_document: Reproduce the official scorer's stray semicolon: any snippet of a document that
             has a wanted one counts as a hit, so that the value can pass 1. Otherwise a hit is a snippet that
             overlaps a wanted one which no snippet before it overlaps.
     """
@@ -132,13 +132,13 @@ def read_yes_or_no(answer: Answer) -> Literal["yes", "no"] | None:
 
 
 def first_names(answer: Answer) -> list[str]:
-    """What is read of an answer's entries: the first name of each, in lower case."""
+    """The first name of each entry, in lower case."""
     entries: Entries = [[answer]] if isinstance(answer, str) else answer
     return [names[0].lower() for names in entries if names]
 
 
 def factoid_scores(answer: Answer, gold: Entries) -> FactoidScores:
-    """Of the first five entries; each may equal any synonym."""
+    """Scores of the first five entries; each may equal any synonym."""
     right = {name.lower() for names in gold for name in names}
     given = first_names(answer)[:MAX_FACTOID_ENTRIES]
     rank = next((rank for rank, name in enumerate(given, start=1) if name in right), None)

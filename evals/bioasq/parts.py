@@ -1,4 +1,4 @@
-"""What is scored of a question, part by part: which questions have gold for it, and their numbers."""
+"""Scored parts of a question: which questions have gold for each, and their numbers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PartDefinition:
 
 
 def _means(*columns: str) -> dict[str, CaseStatistic]:
-    """A mean of each column; that of `gmap`, which holds logarithms, is geometric."""
+    """A mean of each column; geometric for `gmap`, which holds logarithms."""
     return {
         name: GeometricMean(place) if name == "gmap" else Mean(place) for place, name in enumerate(columns)
     }
@@ -121,7 +121,7 @@ def _snippets(case: Case, said: BioasqPrediction, definitions: Definitions) -> l
 
 def _yesno(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
     wanted: Verdict = "yes" if case.gold.exact_answer == "yes" else "no"
-    # What is neither is given for no answer, and so is wrong.
+    # Anything else counts as unanswered, and so as wrong.
     given = read_yes_or_no(_exact(said)) or "unknown"
     row: list[float] = case_matrix([wanted], [given], 2)[0].tolist()
     return row

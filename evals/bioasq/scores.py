@@ -23,7 +23,7 @@ from runs.record.manifest import recorded_recipe
 Group = Literal["all"] | QuestionType
 
 OURS = Definitions()
-"""What is counted unless a user says otherwise."""
+"""The default definitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def score_parts(
 
 
 def predictions_of_run(run: RunFolder) -> list[BioasqPrediction]:
-    """What the run says of each question that is done; a failed one is missing, never empty."""
+    """Predictions for each completed question; a failed one is missing, never empty."""
     found = recorded_recipe(run.manifest).section(DocumentSettings).finds
     return [prediction_of(line, found=found) for line in run.cases() if line["status"] == "done"]
 

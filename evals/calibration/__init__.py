@@ -1,1 +1,1 @@
-"""Rules and thresholds chosen on labelled cases, and what they are worth on others."""
+"""Rules and thresholds chosen on labelled cases, and their performance on others."""

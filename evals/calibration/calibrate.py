@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What one rule has over another on the same cases.
+    """Advantage of one rule over another on the same cases.
 
     Attributes:
         rule: Name of its row.
@@ -98,12 +98,12 @@ class BoundReport:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What came of it.
+    """Result of a calibration.
 
     Attributes:
         rule: For the recipe.
-        rows: Rules beside one another on the same cases.
-        gains: Of the calibrated rule over the recipe as it is and over taking every sentence, and of both
+        rows: Rules compared on the same cases.
+        gains: Of the calibrated rule over the unchanged recipe and over taking every sentence, and of both
             sources together over each alone.
         chosen_on: Cases that the rule was chosen on.
         tested_on: Cases that the rows are of.
@@ -134,7 +134,7 @@ class Calibration:
 
     @property
     def optimism(self) -> float:
-        """What the figure on the cases of the choice promises too much."""
+        """Excess of F1 on the cases used for the choice."""
         return self.in_sample - self.f1.value
 
 

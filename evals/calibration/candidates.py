@@ -1,9 +1,9 @@
-"""Every rule that is tried, counted in every case, and what a choice among them is worth on unseen cases.
+"""Counts of every candidate rule in every case, and the performance of a choice among them on unseen cases.
 
 Few and readable: three sources (votes, ranker, both by three weights) and four kinds of cut-off. Since micro
 F1 is made of sums over cases, leaving cases out is a subtraction. The choice is nested: for each part that is
 left out, the kind of rule is chosen by leaving out each further part in turn, and its parameters on all that
-remains. Up to 200 cases each case is a part of its own.
+remains. With up to 200 cases, each case is one part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ranking.tuning import Chosen, Counted, Family
 
 Source = Literal["votes", "ranker", "both"]
 WEIGHTS: dict[Source, tuple[float, ...]] = {"votes": (0.0,), "ranker": (1.0,), "both": (0.25, 0.5, 0.75)}
-"""Of the ranker."""
+"""Weights of the ranker."""
 
 
 class _Grid(NamedTuple):
@@ -171,7 +171,7 @@ def held_out(fingerprints: Sequence[str], share: float) -> Integers:
 
 
 def _in_order(fingerprints: Sequence[str]) -> list[str]:
-    # Not by the fingerprint itself: it may end in what a user chose ids by.
+    # Not by the fingerprint itself: it may end in a user's choice of ids.
     return hash_order(set(fingerprints), lambda fingerprint: f"calibrate {fingerprint}")
 
 
@@ -183,7 +183,7 @@ def choose(table: Table, rows: Integers, parts: Parts, sources: Sequence[Source]
 def choose_by_others(
     table: Table, parts: Parts, sources: Sequence[Source], tick: Callable[[], None] = lambda: None
 ) -> Integers:
-    """Of each case the column of the rule that all other parts choose, shape (cases,)."""
+    """For each case, the column of the rule chosen on all other parts, shape (cases,)."""
     counted = _counted(table, parts, np.arange(table.gold.size))
     families = table.of(sources)
     picked = np.zeros(parts.size, dtype=np.int64)

@@ -50,8 +50,8 @@ class LabelledCase:
         essential: By the key.
         model: Log-odds; None where no model voted.
         ranker: Scores; None where no ranker did.
-        uncalibrated: What the recipe selects as it is.
-        uncalibrated_sums: What it ranks by.
+        uncalibrated: Selection by the unchanged recipe.
+        uncalibrated_sums: Its ranking scores.
     """
 
     case_id: str
@@ -65,13 +65,13 @@ class LabelledCase:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationData:
-    """What is calibrated on.
+    """Labelled cases for a calibration.
 
     Attributes:
         origin: The run, or the case files.
-        recipe: That the calibrated one is made of.
+        recipe: Base of the calibrated recipe.
         manifest: Of the run; None of case files.
-        resources: Records of what the votes were made with.
+        resources: Records of the resources used by the votes.
         ranker: Name of the ranker; None without one.
         left_out: How many cases are not used, by the reason.
         notes: Lines for the reader.
@@ -96,7 +96,7 @@ class CalibrationData:
 
     @property
     def sha256(self) -> str:
-        """Of everything that a rule is chosen on."""
+        """Digest of all input to the choice of a rule."""
         digest = hashlib.sha256()
         for case in self.cases:
             parts = [case.essential.astype(int), case.model, case.ranker]
@@ -112,7 +112,7 @@ async def from_run(
 
     Raises:
         CalibrationError: The run is not finished, has no votes on notes, or no labels.
-        RunError, InputError, RankerError, WeightsError: What it is made of.
+        RunError, InputError, RankerError, WeightsError: Its parts cannot be read.
     """
     run = RunFolder(path)
     manifest = run.manifest
@@ -160,8 +160,8 @@ async def from_cases(
     """The labelled cases of files, scored by a ranker.
 
     Raises:
-        CalibrationError: There are no labels.
-        InputError, RankerError, WeightsError, RecipeError: What it is made of.
+        CalibrationError: No case has labels.
+        InputError, RankerError, WeightsError, RecipeError: Its parts cannot be read.
     """
     source = find_cases(paths, keys)
     source.check()
@@ -193,7 +193,7 @@ def _voting(run: RunFolder) -> tuple[Recipe, EvidenceSettings]:
             " of tamu"
         )
     if not recipe.labels_evidence:
-        raise CalibrationError(f"{run.path}: its recipe stops before evidence, so there are no votes")
+        raise CalibrationError(f"{run.path}: its recipe stops before evidence, so it has no votes")
     if manifest.status != "finished":
         ended = len(run.statuses())
         raise CalibrationError(

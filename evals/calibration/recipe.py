@@ -1,4 +1,4 @@
-"""The recipe that a calibration ends in: the rule, and what it was chosen with."""
+"""The recipe that a calibration produces: the rule, and the data used to choose it."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from evals.pages.tables import Cell, Format, Table, columns, interval_object
 SHARE = Format(3)
 _MIDDLE = 50
 _READABLE = 10
-"""Cases below which a bound is near 1, and tells nothing on a picture."""
+"""Number of cases below which a bound is near 1, too loose to plot."""
 
 
 def table_of(made: Calibration) -> Table:
-    """Rules beside one another; the interval is that of F1."""
+    """Rules side by side, with the interval of F1."""
     rows = []
     for row in made.rows:
         plain = [SHARE.number(row.values[part].value) for part in ("precision", "recall")]
@@ -67,7 +67,7 @@ def as_object(made: Calibration, recipe: str | None) -> dict[str, Any]:
 
 
 def curve_svg(bound: BoundReport) -> str:
-    """Coverage and risk: the mean loss of the surest cases, and what it proves, by how many they are."""
+    """Coverage and risk: mean loss of the surest cases and its proven bound, by their number."""
     percent = 100.0
     points = [point for point in bound.curve if point.answered >= min(_READABLE, bound.cases)]
     across = [percent * point.answered / bound.cases for point in points]

@@ -5,7 +5,7 @@ Risk Control (arXiv:2110.01052, 2021). Each threshold of the case's confidence i
 loss of the cases above it exceeds the risk. Thresholds are tested from the surest cases on, each at the full
 level, and the first that is not rejected ends the test (fixed-sequence testing), so that the chance of any
 wrong rejection is at most one minus the confidence. The sequence is fixed before the tested cases are looked
-at: the rule, the probabilities behind the confidence and the thresholds come of other cases.
+at: the rule, the probabilities behind the confidence and the thresholds come from other cases.
 
 P-values are exact binomial tails where losses are 0 or 1 (Clopper and Pearson 1934), else those of a betting
 martingale (Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting,
@@ -29,7 +29,7 @@ from ranking.measures import Counts, scores
 from ranking.prefixes import Floats
 
 STEPS = 20
-"""Thresholds of a test: twentieths of the cases that the sequence is made of."""
+"""Thresholds of a test: twentieths of the cases in the sequence."""
 
 LOSS_WORDS: Mapping[LossName, str] = {
     "wrong_labels": "share of wrong labels",
@@ -45,12 +45,12 @@ def cases_needed(risk: float, confidence: float) -> int:
 
 
 def p_value(losses: Floats, risk: float, confidence: float, *, binary: bool) -> float:
-    """Of the hypothesis that the mean loss exceeds the risk.
+    """P-value of the hypothesis that the mean loss exceeds the risk.
 
     Args:
         losses: Of independent cases, each 0 to 1, in an order that does not depend on them.
         risk: To be refuted.
-        confidence: What the bets are sized for; the p-value is valid for any.
+        confidence: Confidence used to size the bets; the p-value is valid for any.
         binary: Whether each loss is 0 or 1.
     """
     if not losses.size:
@@ -72,7 +72,8 @@ def p_value(losses: Floats, risk: float, confidence: float, *, binary: bool) -> 
 
 
 _FIRST_VARIANCE = 0.05
-"""Of losses before any is seen. So small that cases without a loss prove as much as exact tails do."""
+"""Variance of losses before any is seen. So small that cases without a loss prove as much as exact tails
+do."""
 
 
 def upper_bound(losses: Floats, confidence: float, *, binary: bool) -> float:
@@ -91,7 +92,7 @@ def upper_bound(losses: Floats, confidence: float, *, binary: bool) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Of cases, under a rule. Arrays have shape (cases,).
+    """Outcomes of cases under a rule. Arrays have shape (cases,).
 
     Attributes:
         confidences: What cases are sorted out by.
@@ -103,7 +104,7 @@ class Outcomes:
 
 
 def loss_of(name: LossName, chosen: Labels, essential: Labels) -> float:
-    """Of one case, from masks of shape (sentences,)."""
+    """Loss of one case, from masks of shape (sentences,)."""
     wrong = chosen != essential
     match name:
         case "wrong_labels":
@@ -133,7 +134,7 @@ def outcomes(rule: EvidenceRule, cases: Sequence[LabelledCase], loss: LossName) 
 def fixed_sequence(
     known: Outcomes, tested: int, risk: float, confidence: float, *, binary: bool
 ) -> list[float]:
-    """Thresholds from the surest cases on, made of cases that are not tested.
+    """Thresholds from the surest cases on, computed from cases outside the test.
 
     The test begins where these cases promise the smallest p-value: too few cases can refute nothing.
     """
@@ -180,10 +181,10 @@ class Tested(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoundTest:
-    """What was tested, up to the first threshold that stands.
+    """Tests in order, up to the first threshold that is not rejected.
 
     Attributes:
-        proven: The last rejected one, which answers most cases; None where even the first stands.
+        proven: The last rejected one, which answers most cases; None if even the first is not rejected.
         tested: In order; the last one was not rejected unless all were.
     """
 

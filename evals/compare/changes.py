@@ -1,4 +1,4 @@
-"""What became of each case: labels, score, intent, route, answer."""
+"""Changes in each case: labels, score, intent, route, answer."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class F1Pair(NamedTuple):
 
 
 class SentenceChanges(NamedTuple):
-    """Sentences whose label changed, by what the key says of them; supplementary ones are not essential.
+    """Sentences whose label changed, by their label in the key; supplementary ones are not essential.
 
     Attributes:
-        found: Essential, and only the second run says so.
-        lost: Essential, and only the first run says so.
-        wrong: Not essential, and only the second run says that they are.
+        found: Essential, found only by the second run.
+        lost: Essential, found only by the first run.
+        wrong: Not essential, selected only by the second run.
         righted: Not essential, and only the first run says that they are.
     """
 

@@ -1,4 +1,4 @@
-"""Two runs beside each other: all that a comparison says, and what limits it, as records."""
+"""Comparison of two runs, with its limits, as records."""
 
 from __future__ import annotations
 
@@ -137,15 +137,15 @@ class LabelAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs between two runs.
+    """Differences between two runs.
 
     Attributes:
         tasks: Scores, where there is a key; empty without.
         labels: Agreement of labels.
         changes: Every paired case, in the order of the first run.
         usage: Sums over the paired cases, by run.
-        settings: In what the runs were set up differently.
-        cautions: What a reader must know before believing the numbers.
+        settings: Settings that differ.
+        cautions: Warnings to show with the numbers.
     """
 
     first: RunOutcomes

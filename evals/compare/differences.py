@@ -27,7 +27,7 @@ class Settings:
 
     @property
     def level(self) -> float:
-        """Of each interval: 1 - 0.05/N for the best of N."""
+        """Level of each interval: 1 - 0.05/N for the best of N."""
         return 1 - (1 - LEVEL) / self.candidates
 
 
@@ -50,7 +50,7 @@ class MetricDifference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the interval of the difference leaves 0 out."""
+        """Whether the interval of the difference excludes 0."""
         return self.difference.low > 0 or self.difference.high < 0
 
     def as_json(self) -> dict[str, Any]:
@@ -143,13 +143,13 @@ def _judged(paired: PairedTask, settings: Settings) -> TaskDifferences:
 
 
 def verdict(task: TaskDifferences) -> str | None:
-    """What the task's main metric comes to, in a sentence."""
+    """Conclusion from the task's main metric, in a sentence."""
     metric, form = task.headline, task.scored.form
     if metric is None:
         return None
     difference = metric.difference
     if difference.method == "none":
-        return f"{metric.name}: one case tells nothing."
+        return f"{metric.name}: one case is not enough to compare."
     if difference.value == difference.low == difference.high == 0:
         return f"{metric.name}: no difference in any case."
     way = "above" if difference.value >= 0 else "below"
@@ -157,6 +157,6 @@ def verdict(task: TaskDifferences) -> str | None:
     meaning = (
         "more than chance explains at this level"
         if metric.is_clear
-        else "these cases do not tell the two runs apart"
+        else "these cases do not distinguish the two runs"
     )
     return f"{metric.name}: B is {form.number(abs(difference.value))} {way} A, {ends}: {meaning}."

@@ -13,13 +13,13 @@ from runs.record.manifest import Manifest
 from serving.protocol.model_name import recorded_name
 
 Route = tuple[str, ...]
-"""Steps `node -> node` in order; a step that a fan-out takes several times at once stands once."""
+"""Steps `node -> node` in order; a step that a fan-out takes several times is listed once."""
 
 ESSENTIAL = "essential"
 
 
 class Usage(NamedTuple):
-    """What was asked of models, replayed calls included."""
+    """Model usage, including replayed calls."""
 
     calls: int
     input_tokens: int
@@ -53,7 +53,7 @@ class CaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunOutcomes:
-    """What a comparison reads of a run.
+    """Outcomes of a run, for comparison.
 
     Attributes:
         name: The run's folder, as the user named it.
@@ -159,7 +159,7 @@ def _chosen(line: Line) -> Sequence[Line]:
 
 _NONE = "-"
 _PLACES = ("folder", "path")
-"""Where a resource lies is no part of what it is."""
+"""Keys of locations, which do not identify a resource."""
 
 
 class Setting(NamedTuple):
@@ -205,7 +205,7 @@ def _short(name: str, value: object) -> str:
 
 
 def _model(name: str, revision: str) -> str:
-    # The address of a server is no part of what it answers.
+    # The server's address does not affect replies.
     identity = recorded_name(name).identity
     return f"{identity} {revision[:12]}" if revision else identity
 

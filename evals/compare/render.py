@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _F1 = Format(1, times=100)
 _MAX_BUBBLES = 400
-"""Of more different pairs of scores, bins are drawn."""
+"""With more distinct pairs of scores, bins are drawn."""
 
 
 def metric_table(task: TaskDifferences, *, with_sides: bool) -> Table:
@@ -93,8 +93,8 @@ def render(comparison: Comparison, *, rows: int, with_texts: bool) -> str:
     """The page.
 
     Args:
-        comparison: What it shows.
-        rows: At most so many rows of each list; the page says how many are left out.
+        comparison: The comparison to show.
+        rows: Maximum number of rows of each list; the page says how many are left out.
         with_texts: Whether it holds the answers that differ. They are as confidential as the cases.
     """
     changes = comparison.changes

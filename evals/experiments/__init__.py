@@ -1,1 +1,1 @@
-"""Grids of runs over one data set, and the tables that come of them."""
+"""Grids of runs over one data set, and their tables."""

@@ -44,10 +44,10 @@ class Cell(Section):
     """One run of the grid, or one ranker.
 
     Attributes:
-        recipe: A packaged recipe, or a file; None is that of the experiment. It may be of another system.
+        recipe: A packaged recipe, or a file; None takes the experiment's. May be of another system.
         ranker: A packaged training recipe, a file of one, or a baseline; None makes the cell a run.
         set: Values of the recipe by dotted field, such as `evidence.votes` or, of a ranker, `model.fusion`.
-        model: Model strings as `--model` takes them; empty is that of the experiment.
+        model: Model strings as `--model` takes them; empty takes the experiment's.
     """
 
     recipe: str | None = None
@@ -84,7 +84,7 @@ class OtherExamples(Section):
 
 
 class Rankers(Section):
-    """What the rankers of an experiment have in common.
+    """Common settings of an experiment's rankers.
 
     Attributes:
         data: Labelled examples: files, or folders of one data set each.
@@ -109,10 +109,10 @@ class Experiment(Section):
     """A grid. Paths are relative to the file.
 
     Attributes:
-        about: Heads the tables: what the data substitute for.
+        about: Heading of the tables: which data these replace.
         recipe: A packaged recipe, or a file, of cells that name none.
-        cases: Case files that everything is reported on.
-        key: Key files; empty takes those beside the case files.
+        cases: Case files that all figures refer to.
+        key: Key files; empty takes those next to the case files.
         tune_on: Case files of another split; thresholds are chosen there.
         tune_key: Their keys.
         demos: Pool of demonstrations, its folder or its URL; None is the packaged sample pool.
@@ -186,14 +186,14 @@ def load_experiment(name_or_path: str) -> Experiment:
     """Load a packaged experiment by its name, or a file of the user's.
 
     Raises:
-        ExperimentError: It does not exist, is no YAML, or a field is unknown or wrong.
+        ExperimentError: It does not exist, is not YAML, or a field is unknown or wrong.
     """
     read = _KIND.read(name_or_path)
     return _located(_KIND.check(Experiment, _strings(read.values), name_or_path), read.folder)
 
 
 def _strings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """YAML reads the names of tables as numbers, and one path or model may stand without a list."""
+    """YAML reads the names of tables as numbers, and a single path or model may be given without a list."""
     found = dict(values)
     if isinstance(found.get("tables"), dict):
         found["tables"] = {str(name): cells for name, cells in found["tables"].items()}
@@ -223,7 +223,7 @@ def _located(section: _AnySection, folder: Path) -> _AnySection:
 
 
 def _recipe_in(folder: Path, recipe: str) -> str:
-    """A file beside the experiment's, or else a name as it is."""
+    """A file next to the experiment's, or else the unchanged name."""
     return str(folder / recipe) if (folder / recipe).is_file() else recipe
 
 

@@ -1,4 +1,4 @@
-"""The table `evidence`: how well recipes of any system find evidence, and what each case costs them.
+"""The table `evidence`: evidence scores and costs per case, for recipes of any system.
 
 The rows are cells, which may differ in graph, prompt or voter, and the baseline that takes every sentence.
 """
@@ -29,7 +29,7 @@ _COLUMNS = {"P": "strict_micro_precision", "R": "strict_micro_recall", "F1": "st
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """What a row is made of.
+    """Data of a row.
 
     Attributes:
         scores: Of subtask 2 of 2026.
@@ -72,7 +72,7 @@ def sentence_scores(line: Line) -> Mapping[str, float]:
         return ranked
     confidence: Mapping[str, float | None] = line.get("label_confidence") or {}
     known = {id_: value for id_, value in confidence.items() if value is not None}
-    # Beside votes without probabilities a ranker's would stand alone.
+    # If votes have no probabilities, a ranker's would be the only ones.
     told_by_model = line.get("ranker_vote") is None or bool(line.get("model_scores"))
     if told_by_model and known and len(known) == len(confidence):
         return known
@@ -117,7 +117,7 @@ def _baseline(gold: Mapping[str, GoldCase]) -> EvidenceRow:
 
 
 def _average_precision(scores: Mapping[str, float], gold: GoldCase) -> float | None:
-    """Of one case; None without scores of its sentences or without evidence. Equal scores: note order."""
+    """Average precision of one case; None without scores or without evidence. Ties keep note order."""
     if not scores or not gold.labels:
         return None
     return average_precision_of_scores([*scores.values()], [id_ in gold.essential for id_ in scores])

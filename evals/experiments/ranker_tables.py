@@ -128,7 +128,7 @@ def make_ranker_tables(
         return TableRow(line.label, tuple(values), compared(block, line))
 
     def compared(block: Block, line: Line) -> Compared | None:
-        """Of counts summed over the seeds that both have; a baseline is the same at each of the other's."""
+        """Comparison by counts summed over shared seeds; a baseline is the same for every seed."""
         first = block.lines[0]
         pairs = _common_seeds([*scored[first.cell]], [*scored[line.cell]])
         if line == first or not pairs:
@@ -198,7 +198,7 @@ def _blocks(table: RankerTable, names: Sequence[str], plan: RankerPlan) -> list[
 
 
 def _cutoff(baseline: str | None, rule: Rule, tuning: Examples, scores: SetScores) -> Cutoff:
-    """The rule, tuned if it is to be; the scores of BM25 are no probabilities, so it takes a number."""
+    """The rule, tuned if requested; BM25 scores are not probabilities, so it takes a number."""
     if baseline == "bm25":
         rule = Tuned("top_k") if rule in (Tuned("top_k"), Tuned("best")) else TopK(k=3)
     if not isinstance(rule, Tuned):
@@ -210,7 +210,7 @@ def _cutoff(baseline: str | None, rule: Rule, tuning: Examples, scores: SetScore
 
 
 def _rows(examples: Examples, scores: Sequence[np.ndarray], cutoff: Cutoff) -> Floats:
-    """What the statistics sum of each example: sentences, then characters; shape (examples, columns)."""
+    """Counts of each example: sentences, then characters; shape (examples, columns)."""
     rows = []
     for one, logits in zip(examples, scores, strict=True):
         labels = one.labels or ()

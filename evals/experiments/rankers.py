@@ -71,8 +71,8 @@ class RankerPlan:
 
     Attributes:
         rankers: In the order of the seeds, so that the tables of one seed are there early.
-        train: What is trained on, within the limit.
-        sets: What is scored, by name; none but `TUNING` is trained or tuned on.
+        train: Training examples, within the limit.
+        sets: Scored examples by name; only `TUNING` is used for training or tuning.
         pretraining: For recipes that pre-train.
     """
 
@@ -82,7 +82,7 @@ class RankerPlan:
     pretraining: Examples
 
     def identities(self) -> dict[str, dict[str, Any]]:
-        """What must not change between two starts of an experiment, by cell."""
+        """Values that may not change between two starts of an experiment, by cell."""
         data = [data_sha256(part) for part in (self.train, self.sets[TUNING], self.pretraining)]
         return {
             one.name: {
@@ -95,7 +95,7 @@ class RankerPlan:
         }
 
     def scores(self) -> dict[str, dict[int, SetScores]]:
-        """What is finished, by cell and seed.
+        """Finished scores, by cell and seed.
 
         Raises:
             ExperimentError: Stored scores are damaged.
@@ -213,7 +213,7 @@ async def train_rankers(plan: RankerPlan, *, stop: asyncio.Event, watcher: Watch
 
 
 class _Epochs:
-    """Reports each epoch of a training, which runs in a thread of its own."""
+    """Reports each epoch of a training, which runs in its own thread."""
 
     def __init__(self, title: str, notify: Callable[[str], object]) -> None:
         self._title, self._notify = title, notify

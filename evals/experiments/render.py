@@ -26,13 +26,13 @@ from evals.pages.tables import (
 
 FORMATS: Mapping[Unit, Format] = {"share": SHARES, "points": POINTS, "of 1": Format(4)}
 _NARROW = Format(3, over=100)
-"""Of a table with many columns."""
+"""Format of a table with many columns."""
 
 BRACKETS = "Brackets: 95 % intervals, paired bootstrap over cases (BCa)."
 COSTS = (
-    "What a case costs on average. Calls and tokens count as if every call had been made; those that another"
-    " cell had made before are replayed, and take no processor time again. Processor time is that of this"
-    " process and the models in it, not that of servers."
+    "Average cost of a case. Calls and tokens count as if every call had been made; those that another"
+    " cell made before are replayed and take no processor time. Processor time covers this"
+    " process and the models in it, not servers."
 )
 
 
@@ -53,8 +53,8 @@ def table_of(paper: PaperTable, *, headline_only: bool = False) -> Table:
     """Rows with their columns, or the headline alone, and their differences to the first row.
 
     Args:
-        paper: What is shown.
-        headline_only: For where there is little room.
+        paper: The table to show.
+        headline_only: Show only headline columns, to save space.
     """
     form = _form(paper)
     shown = [paper.headline] if headline_only else paper.columns
@@ -83,7 +83,7 @@ def table_of(paper: PaperTable, *, headline_only: bool = False) -> Table:
 
 
 def _references(paper: PaperTable) -> list[tuple[str, dict[str, Compared]]]:
-    """What rows are compared with: the first row, and the baseline where there is one."""
+    """Rows to compare with: the first, and the baseline if present."""
     to_first = {row.name: row.to_first for row in paper.rows if row.to_first is not None}
     if paper.baseline is None:
         return [("to the first row", to_first)] if len(paper.rows) > 1 else []
@@ -92,7 +92,7 @@ def _references(paper: PaperTable) -> list[tuple[str, dict[str, Compared]]]:
 
 
 def costs_of(paper: PaperTable) -> Table:
-    """What a case of each row costs."""
+    """Costs of a case, by row."""
     heads = [Column("", "text"), Column("calls", form=Format(1))]
     heads += [Column("tokens in", form=Format(0)), Column("tokens out", form=Format(0))]
     heads += [Column("processor s", form=Format(1)), Column("calls replayed, %", form=Format(0, times=100))]

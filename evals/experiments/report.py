@@ -30,7 +30,7 @@ from storage.files import write_atomically
 
 @dataclass(frozen=True, slots=True)
 class ExperimentReport:
-    """An experiment's tables, what a reader must know of them, and where they stand."""
+    """An experiment's tables, their notes, and their paths."""
 
     tables: tuple[PaperTable, ...]
     notes: tuple[str, ...]
@@ -96,7 +96,7 @@ def _all_scores(
     resources: MetricResources,
     notes: list[str],
 ) -> dict[str, list[ScoredTask]]:
-    """Every task of each row; what a reader must know is added to `notes`."""
+    """Every task of each row; adds to `notes`."""
     rows: dict[str, list[ScoredTask]] = {}
     for name in names:
         if (run := cells.reported.get(name)) is None:
@@ -111,7 +111,7 @@ def _all_scores(
 def _scored(
     table: Table, names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
 ) -> dict[str, ArchehrScores]:
-    """Rows by name, scored as `evigraph score` scores their runs; what is left out is added to `notes`."""
+    """Rows by name, scored as `evigraph score` scores their runs; omissions are added to `notes`."""
     rows: dict[str, ArchehrScores] = {}
     for name in names:
         run = cells.reported.get(name)
@@ -131,7 +131,7 @@ def _scored(
 def _evidence_table(
     names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
 ) -> PaperTable | None:
-    """With every cell that can be scored; what a reader must know of the others is added to `notes`."""
+    """The table of all scorable cells; notes on the others are added to `notes`."""
     rows: dict[str, EvidenceRow] = {}
     for name in names:
         if (run := cells.reported.get(name)) is None:

@@ -50,7 +50,7 @@ class PlannedCell:
     tuning: bool = False
 
     def identity(self) -> dict[str, Any]:
-        """What must not change between two starts of an experiment."""
+        """Values that may not change between two starts of an experiment."""
         return {
             "recipe": self.request.recipe.model_dump(mode="json"),
             "models": {role: str(name) for role, name in self.request.models.items()},
@@ -84,8 +84,8 @@ def plan(
         everywhere: Recipe values of all cells, by dotted field.
 
     Raises:
-        RecipeError: Of a cell: its recipe cannot be read, or has no field for what the cell sets.
-        ModelError: Of a cell, or no model is named for it.
+        RecipeError: A cell's recipe cannot be read, or lacks a field that the cell sets.
+        ModelError: A cell's model is unusable, or it names none.
         InputError: The case or key files.
         ExperimentError: No cases are named, or no cell has a use for a place.
     """
@@ -168,7 +168,7 @@ async def run_cell(
     stop: asyncio.Event,
     watcher: Watcher,
 ) -> RunFolder:
-    """Start a cell, or go on with it; one that is finished stays as it is.
+    """Start or continue a cell; a finished one stays unchanged.
 
     Raises:
         InputError, ModelError, RecipeError, RunError: As for any run.
@@ -199,10 +199,10 @@ def _is_voted(recipe: Recipe) -> bool:
 
 
 def keep_plan(path: Path, planned: Sequence[PlannedCell], rankers: RankerPlan | None = None) -> None:
-    """Write what the cells are. New cells may join; those that are there must stay what they were.
+    """Write the plan of the cells. New cells may be added; existing ones may not change.
 
     Raises:
-        ExperimentError: A cell is not what it was when the experiment began.
+        ExperimentError: A cell has changed since the experiment began.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     current = {("tuning/" if cell.tuning else "") + cell.name: cell.identity() for cell in planned}

@@ -60,7 +60,7 @@ class Compared(NamedTuple):
     """A row's headline metric against another row's.
 
     Attributes:
-        difference: What the row has more.
+        difference: Advantage of the row.
         p_value: Two-sided.
     """
 
@@ -70,12 +70,12 @@ class Compared(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a case costs on average.
+    """Average cost of a case.
 
     Attributes:
         calls: Of the model, as are the tokens; replayed ones counted as if they had been made.
-        processor_seconds: Of this process with its in-process models, over all cases that were run; that of
-            servers is not in it, and replayed calls take next to none. None where it was not recorded.
+        processor_seconds: Of this process with its in-process models, over all cases that were run; excludes
+            servers, and replayed calls take almost none. None if not recorded.
         shared: Share of the calls that were replayed, such as those that another cell had made.
     """
 
@@ -112,8 +112,8 @@ class PaperTable:
         cases: Cases that are scored in every row; no others count.
         headline: The column that rows are compared by.
         not_computed: Why a column is empty, by its name.
-        baseline: Name of a row that all others are compared with beside the first.
-        part: What this part of a table shows, if the table has several.
+        baseline: Name of a row that all others are compared with, in addition to the first.
+        part: Content of this part, if the table has several.
         note: How intervals and differences were made, unless by bootstrap over cases.
     """
 
@@ -200,8 +200,8 @@ def made_table(
         columns: Names of scores by column.
         headline: The column that rows are compared in.
         part: See `PaperTable`.
-        baseline: Name of the row that all others are compared with beside the first. p-values are then
-            corrected for the number of rows (Holm 1979), each of the two columns by itself.
+        baseline: Name of the row that all others are compared with, in addition to the first. p-values are
+            then corrected for the number of rows (Holm 1979), each of the two columns by itself.
         costs: By the name of the row.
         not_computed: Why a column is empty.
     """

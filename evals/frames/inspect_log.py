@@ -110,7 +110,7 @@ def _sample(run: NamedRun, line: Line, model: str, values: Mapping[str, float] |
         },
     }
     if line["error"]:
-        # Its message may quote what a model wrote.
+        # Its message may quote model output.
         sample["error"] = {"message": line["error"]["class"], "traceback": "", "traceback_ansi": ""}
     elif values is not None:
         sample["scores"] = {

@@ -115,8 +115,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("fault", _TEXT),
     ),
 }
-"""Columns by table. `calls.key` is the key of the run's journal, where prompts and replies stand.
-`calls.fault` is `rejected` where there was one: its words may quote the reply."""
+"""Columns by table. `calls.key` is the key of the run's journal, which holds prompts and replies.
+`calls.fault` is `rejected` if there was one: its message may quote the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def rows_of_case(run: NamedRun, line: Line, trace: list[Line]) -> Iterator[tuple
 
 
 def _votes(line: Line, trace: list[Line]) -> Iterator[Row]:
-    """The votes of the model, then that of a ranker, which nothing reflects on."""
+    """The model's votes, then a ranker's, which is not reflected on."""
     votes = [("llm", number, vote) for number, vote in votes_of_pass(trace)]
     ranked = line.get("ranker_vote")
     if ranked:
@@ -286,7 +286,7 @@ def export(runs: Sequence[NamedRun], folder: Path, *, with_csv: bool = False) ->
     """Write `runs`, `cases`, `sentences`, `votes` and `calls` as Parquet files.
 
     Args:
-        runs: The runs; their names stand in every row.
+        runs: The runs; their names are in every row.
         folder: Where the files go; files of the same names are replaced, all of them at the end.
         with_csv: Whether each table is written as CSV too.
 

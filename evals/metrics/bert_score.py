@@ -87,7 +87,7 @@ class BertScore:
         return scores
 
     def _embed(self, texts: set[str]) -> dict[str, tuple[Tensor, Tensor]]:
-        """Of each text its embeddings, (tokens, width), and the weights of its tokens, (tokens,)."""
+        """Embeddings (tokens, width) and token weights (tokens,) of each text."""
         import torch
 
         boundaries = torch.tensor([self._tokenizer.cls_token_id, self._tokenizer.sep_token_id])
@@ -116,7 +116,7 @@ def greedy_match(
     """Raw F1 of each pair of a batch, before rescaling.
 
     Each token is matched to the most similar one of the other text. A token of weight 0, such as [CLS] and
-    [SEP], is a candidate of a match and counts for nothing itself. A text of nothing else scores 0.
+    [SEP], is a candidate of a match and does not count itself. A text of only such tokens scores 0.
 
     Args:
         predictions: Embeddings, (pairs, tokens, width), zeros behind each text.

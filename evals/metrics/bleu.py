@@ -24,14 +24,14 @@ _split_word: Callable[[str], str] = TokenizerRegexp()
 def _split_words(line: str) -> str:
     """Split off punctuation, one word after another; sacrebleu remembers words.
 
-    The rules look one character back and ahead and treat every blank alike, so that a word splits in the same
-    way wherever it stands.
+    The rules look one character back and ahead and treat every blank alike, so a word splits the same way in
+    every position.
     """
     return " ".join([_split_word(f" {word} ") for word in line.split()])
 
 
 _tokenizer: Any = Tokenizer13a()
-# Its last step over whole lines takes a third of the time of SARI and half of that of BLEU.
+# Its last step over whole lines takes a third of SARI's time and half of BLEU's.
 _tokenizer._post_tokenizer = _split_words
 
 tokenize_13a: Callable[[str], str] = _tokenizer

@@ -249,7 +249,7 @@ METRIC = MetricSpec(
     tasks=TEXT_TASKS,
     load=_load,
     resources={
-        "quickumls": "Folder that QuickUMLS's installer has made from a UMLS release.",
-        "concepts": "File of lines `term<TAB>CUI`, for a variant of MEDCON beside it.",
+        "quickumls": "Folder made by QuickUMLS's installer from a UMLS release.",
+        "concepts": "File of lines `term<TAB>CUI`, for an additional variant of MEDCON.",
     },
 )

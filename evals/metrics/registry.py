@@ -1,4 +1,4 @@
-"""Every text metric, loaded with what the user has, and scores of many pairs by many metrics.
+"""Every text metric, loaded with the user's resources, and scores of many pairs by many metrics.
 
 A new metric is one module that ends with its `MetricSpec`, and one line in `METRICS`.
 """
@@ -50,7 +50,7 @@ def official_metrics(task: Task) -> tuple[str, ...]:
 
 
 def scale_of(name: str) -> int:
-    """What makes percent of a metric's scores: 1 for one that is out of 100 as it comes, as SARI is."""
+    """Factor from a metric's scores to percent: 1 for metrics out of 100, such as SARI."""
     return 1 if any(name in spec.names and not spec.percent for spec in METRICS) else 100
 
 
@@ -60,7 +60,7 @@ def load_metrics(specs: Collection[MetricSpec], resources: MetricResources) -> l
     A metric may bring a variant of itself, as MEDCON does over a user's own terms.
 
     Raises:
-        InputError: A path does not hold what it should.
+        InputError: A path lacks the expected content.
     """
     unknown = resources.keys() - {name for spec in METRICS for name in spec.resources}
     assert not unknown, f"no metric declares {unknown}"

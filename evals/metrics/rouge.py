@@ -17,7 +17,7 @@ from rapidfuzz.distance import LCSseq
 from evals.metrics.text_metric import TEXT_TASKS, MetricSpec, TextPair, count_ngrams, overlap
 from ranking.measures import Counts, scores
 
-# What the package's tokenizer leaves of a lower-cased text, found in one pass.
+# Same tokens as the package's tokenizer on lower-cased text, in one pass.
 _TOKEN = re.compile(r"[a-z0-9]+")
 
 
@@ -97,7 +97,7 @@ def union_lcs_hits(predicted: Sequence[Sequence[str]], wanted: Sequence[Sequence
 
 
 def _places(tokens: Sequence[str]) -> dict[str, int]:
-    """Of each token a bit for each of its positions."""
+    """A bit mask of positions for each token."""
     places: dict[str, int] = {}
     for position, token in enumerate(tokens):
         places[token] = places.get(token, 0) | 1 << position

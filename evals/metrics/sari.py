@@ -27,7 +27,7 @@ class Operations(NamedTuple):
 
 
 def sentence_sari(source: str, prediction: str, references: Sequence[str]) -> float:
-    """SARI of one prediction, from what it makes of `source` and what the references make of it.
+    """SARI of one prediction, from its changes to `source` and the references' changes.
 
     The mean of three scores, each over n-grams of one to four tokens of the lower-cased texts: F1 of kept
     n-grams, precision of deleted ones, F1 of added ones. An empty text has one token, the empty string.

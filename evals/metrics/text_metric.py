@@ -1,4 +1,4 @@
-"""What a text metric is: how it is declared, which models it needs, and how it scores pairs of texts."""
+"""Declaration of a text metric: the models it needs, and how it scores pairs of texts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Ngram = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """A prediction and what it is compared with.
+    """A prediction with its reference.
 
     Attributes:
         prediction: The system's text.
         reference: The reference, or the context that the prediction should follow from.
-        source: What was rewritten (SARI alone reads it).
+        source: The text that was rewritten (only SARI reads it).
     """
 
     prediction: str
@@ -46,7 +46,7 @@ class TextMetric(Protocol):
 
     @property
     def spread(self) -> bool:
-        """Whether it is Python alone, so that many pairs are worth a process for each processor."""
+        """Whether it is pure Python, so many pairs are worth one process per processor."""
 
     def score(self, pairs: Sequence[TextPair]) -> list[tuple[float, ...]]:
         """Score each pair in the order of `names`: 0 to 1, SARI 0 to 100.
@@ -58,7 +58,7 @@ class TextMetric(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NotComputed:
-    """A metric that cannot be computed here, and what it needs, such as `needs --bertscore-model DIR`."""
+    """A metric that cannot be computed here, and how to enable it, such as `needs --bertscore-model DIR`."""
 
     names: tuple[str, ...]
     reason: str
@@ -68,7 +68,7 @@ Loaded = TextMetric | NotComputed
 
 
 class MetricResources(dict[str, Path | None]):
-    """What some metrics need and cannot be shipped, by name: weights of gigabytes, licensed vocabularies."""
+    """Resources of some metrics that cannot be shipped, by name: large weights, licensed vocabularies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +76,14 @@ class MetricSpec:
     """The declaration of a text metric. Its module ends with one, which `registry.METRICS` lists.
 
     Attributes:
-        names: As the leaderboards name what it gives.
+        names: Names of its scores on the leaderboards.
         columns: Headers of those that have a column in tables of answers, by name.
         tasks: Those whose texts it scores.
         official: Whether the official scorers of these tasks print it; others are shown as extra values.
         percent: Whether its scores are 0 to 1, and are shown times 100.
-        reads_source: Whether it reads the text that was rewritten, and so has pairs of its own.
-        resources: What it can use of `MetricResources`, by name.
-        load: Loads it, weights included, or says what is missing.
+        reads_source: Whether it reads the text that was rewritten, and so needs separate pairs.
+        resources: Usable `MetricResources`, by name.
+        load: Loads it, weights included, or returns `NotComputed`.
     """
 
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ def overlap(counts: Counter[Ngram], others: Counter[Ngram]) -> int:
 
 
 def missing_packages(*packages: str) -> str:
-    """What to install, and how; empty where nothing is missing."""
+    """Installation advice; empty if nothing is missing."""
     missing = [package for package in packages if not is_installed(package)]
     return f"needs {' and '.join(missing)}: pip install 'evigraph[embedded]'" if missing else ""
 

@@ -1,4 +1,4 @@
-"""What an optimisation came to: the gain on unseen cases, the candidates, the recipe that results."""
+"""Results of an optimisation: gain on unseen cases, candidates, resulting recipe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENDED_BY = {
     "trials": "all candidates that were asked for have been tried",
     "space": "every candidate that there is has been tried",
     "budget": "the budget ended the search",
-    "stop": "interrupted; the same command goes on",
+    "stop": "interrupted; the same command continues it",
 }
 
 
@@ -54,7 +54,7 @@ def write_report(outcome: Outcome, out: Path) -> None:
 
 
 def heading(outcome: Outcome) -> str:
-    """How far the search went, and what it cost."""
+    """Progress and cost of the search."""
     tried = max(0, sum(one.state != "refused" for one in outcome.trials) - 1)
     return (
         f"{plural(tried, 'candidate')} and the given recipe on {len(outcome.split.search.cases)}"
@@ -64,7 +64,7 @@ def heading(outcome: Outcome) -> str:
 
 
 def verdict(outcome: Outcome) -> str:
-    """What the search came to, in a sentence."""
+    """Result of the search, in a sentence."""
     gain = outcome.gain
     if outcome.best is None:
         return "No candidate has ended."
@@ -85,7 +85,7 @@ def verdict(outcome: Outcome) -> str:
 
 
 def _is_clear(gain: MetricDifference) -> bool:
-    """Whether interval and test agree that there is a difference: of few cases either alone is too easy."""
+    """Whether interval and test agree on a difference: with few cases, either one by itself is too lax."""
     return gain.is_clear and gain.p_value < SIGNIFICANT
 
 
@@ -104,9 +104,9 @@ def trial_table(outcome: Outcome) -> Table:
         Column("search F1", short="F1"),
         Column("cases"),
         Column("failed"),
-        Column("tokens of its own", short="tokens"),
+        Column("own tokens", short="tokens"),
         Column("", "name", wraps=False),
-        Column("in what it differs", "text"),
+        Column("differences", "text"),
     ]
     rows = [
         [
@@ -163,7 +163,7 @@ def _notes(outcome: Outcome) -> list[str]:
         found.append(f"{cases} held-out cases are few: only a large gain can be shown on them.")
     if outcome.gain is not None:
         found.append(
-            "A longer search on the same held-out cases chooses by what they have shown; judge its result on"
+            "A longer search on the same held-out cases is influenced by their scores; judge its result on"
             " others: --test FILE."
         )
     return found

@@ -59,12 +59,12 @@ _REHEARSED = 12
 """Cases of a dry run."""
 
 EndedBy = Literal["trials", "space", "budget", "stop"]
-"""What ended the search: as many trials as were asked for, no candidate left, the budget, or a signal."""
+"""Reason why the search ended: trials used up, no candidate left, budget, or signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asked for.
+    """The user's request.
 
     Attributes:
         test: Share of the cases that the search never sees, or files of them.
@@ -74,7 +74,7 @@ class Wanted:
         variants: Instructions to ask for, of each prompt.
         options: Of every run.
         description: Of the task, for the model that proposes.
-        policies: Data policies of the files; the search's own parts of them lie elsewhere.
+        policies: Data policies of the files; the search keeps its own parts of them elsewhere.
     """
 
     given: Given
@@ -97,7 +97,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an optimisation.
+    """Outcome of an optimisation.
 
     Attributes:
         best: The candidate that did best on the search cases, maybe the given recipe; None before any ended.
@@ -182,7 +182,7 @@ class _Optimisation:
         )
 
     async def _space(self) -> Space:
-        """Check, write what is begun, ask for proposals."""
+        """Check, write the plan, request proposals."""
         wanted, split, folder = self.wanted, self.split, self.out / "variants"
         recipe = wanted.given.loaded
         pool = None
@@ -201,7 +201,7 @@ class _Optimisation:
         if split.weak:
             self.notes.append(
                 f"Of a weak kind, made by a model: labels of {plural(split.weak, 'case')}: a gain on"
-                " them is no gain on gold."
+                " them may not be a gain on gold."
             )
         bare = Space(wanted.given, {}, {}, held_out, folder)
         await self._demand_budget(bare.candidate(bare.own))
@@ -227,7 +227,7 @@ class _Optimisation:
         return tuple(sorted(found))
 
     def _keep_plan(self, pool: DemonstrationPool | None) -> None:
-        """Write what the optimisation is of, or refuse one that is not what was begun here."""
+        """Write the plan, or refuse a plan other than the one begun here."""
         wanted, path = self.wanted, self.out / PLAN
         current = {
             "recipe": wanted.given.loaded.model_dump(mode="json"),
@@ -315,7 +315,7 @@ class _Optimisation:
                 own_form = attempt.choices[REPLY] == space.own[REPLY]
                 if attempt.number == 0 or (isinstance(error, ModelError) and own_form):
                     raise
-                self.watcher.notify(f"candidate {attempt.number} is refused: {error}")
+                self.watcher.notify(f"candidate {attempt.number} rejected: {error}")
                 search.end(attempt, refused=str(error))
                 continue
             if ended_by is not None:
@@ -326,7 +326,7 @@ class _Optimisation:
         """Run one candidate; what ended the search, if anything did."""
         number, split = attempt.number, self.split
         name = f"candidate {number}" if number else "the given recipe"
-        # What was spent when it began: a candidate that was interrupted is not judged by its own calls.
+        # Spending when it began, so an interrupted candidate is not charged for its earlier calls.
         begun = search.noted(f"spent before {number}")
         before = self._spent() if begun is None else begun
         candidate = space.candidate(attempt.choices)
@@ -350,7 +350,7 @@ class _Optimisation:
         )
         for cases in search.rungs:
             folder = self.out / "trials" / f"{number:03}" / f"{cases}-cases"
-            # What is kept for the end is no part of what candidates may take.
+            # Candidates may not use the budget reserved for the end.
             run = await self._run_on(candidate, split.search, folder, self.wanted.budget - kept, cases)
             if run is None:
                 return "stop" if self.stop.is_set() else "budget"
@@ -379,8 +379,8 @@ class _Optimisation:
             run = await self._run_on(space.candidate(choices), test, folder, self.wanted.budget)
             if run is None:
                 self.notes.append(
-                    "The held-out cases are not finished; the same command, with a larger --budget if that"
-                    " is why, goes on."
+                    "The held-out cases are not finished; continue with the same command, with a larger"
+                    " --budget if the budget ran out."
                 )
                 return None
             scores, failed = evidence_scores(run, test, len(test.cases))

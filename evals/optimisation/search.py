@@ -3,10 +3,10 @@
 Optuna searches any space of values (Akiba et al. 2019) and calls nothing by itself, so that candidates stay
 ordinary recipes whose calls go through our own client and journal; DSPy's optimisers would bring their own
 client, cache and program. The sampler is a tree-structured Parzen estimator (Bergstra et al. 2011), the
-pruner asynchronous successive halving (Li et al. 2018), with cases as what is spent.
+pruner asynchronous successive halving (Li et al. 2018), with cases as the resource.
 
-Each choice is drawn from the trials before it with a seed of its own, and a trial is written once it has
-ended. So a search that was killed draws the same candidate again, and goes on as if nothing had happened.
+Each choice is drawn from the trials before it with its own seed, and a trial is written once it has ended. So
+a killed search draws the same candidate again and continues seamlessly.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Ended:
         number: 0 is the given recipe.
         scores: How many search cases it ran on, the fewest first, with its strict micro F1, 0 to 100.
         failed: Cases that ended without labels.
-        tokens: Read and written for it alone: what it shares with others was paid for by the first.
-        reason: Why it was refused.
+        tokens: Read and written only for it: calls shared with others count for the first.
+        reason: Why it was rejected.
     """
 
     number: int

@@ -1,7 +1,7 @@
-"""What a search chooses from: instructions, demonstrations, the form of a vote's reply, reflection.
+"""Search space: instructions, demonstrations, the form of a vote's reply, reflection.
 
 Which values there are comes from the settings of the system's own recipe. A choice is the name of a value:
-files and tables show it, and `Space` has what it stands for.
+files and tables show it, and `Space` maps it to its value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Choices = Mapping[str, Value]
 
 AS_GIVEN = "as given"
 COUNTS = (0, 1, 2, 3, 5)
-"""Numbers of demonstrations, beside the recipe's own."""
+"""Numbers of demonstrations, in addition to the recipe's."""
 
 REPLY, REFLECTION, COUNT, ORDER = "reply", "reflection", "demonstrations", "order"
 """Fields of the settings of evidence."""
@@ -47,7 +47,7 @@ class Dimension:
 
     Attributes:
         options: The recipe's own first.
-        applies: Whether it changes anything, by what was chosen before.
+        applies: Whether it changes anything, given the earlier choices.
     """
 
     name: str
@@ -138,7 +138,7 @@ def _goes_with(evidence: EvidenceSettings, form: ReplyFormName) -> bool:
 
 
 def _asked_once(evidence: EvidenceSettings) -> dict[str, Any]:
-    """What the form `pointwise` leaves no choice of; T is a majority."""
+    """Values fixed by the form `pointwise`; T is a majority."""
     return {**POINTWISE_VALUES, "threshold": (1 + evidence.ranker_weight) // 2 + 1}
 
 
@@ -155,7 +155,7 @@ def differences(before: Recipe, after: Recipe) -> dict[str, Any]:
 
 
 def _evidence_only(recipe: Recipe) -> dict[str, Any]:
-    """Values with which a recipe asks for nothing but evidence, and lets no case wait."""
+    """Values with which a recipe only finds evidence and never pauses a case."""
     changed = differences(recipe, recipe.without_waiting())
     if "stop_after" in type(recipe).model_fields:
         changed["stop_after"] = "evidence"
@@ -198,7 +198,7 @@ class Space:
             given: The recipe.
             variants: Further instructions by the name of their prompt.
             draws: Ids of demonstrations by the name of their draw.
-            held_out: Ids that are never shown, beside those of the recipe.
+            held_out: Ids that are never shown, in addition to the recipe's.
             folder: Of the prompts of candidates.
             most: Demonstrations that there are to show; each draw has as many.
 
@@ -242,7 +242,7 @@ class Space:
             counts = _own_first(evidence.demonstrations, [count for count in COUNTS if count <= most])
             found.append(Dimension(COUNT, counts, draws_votes))
             if self.draws:
-                # A count beyond what a draw has would show fewer than it says.
+                # A count above the size of a draw would show fewer than it says.
                 found.append(
                     Dimension(_CHOSEN, (AS_GIVEN, *self.draws), lambda chosen: 0 < _count(chosen) <= most)
                 )
@@ -257,7 +257,7 @@ class Space:
         ]
 
     def in_words(self, choices: Choices) -> str:
-        """In what a candidate differs from the given recipe."""
+        """Differences between a candidate and the given recipe."""
         first = {dimension.name: dimension.options[0] for dimension in self.dimensions}
         differing = [f"{name} {value}" for name, value in choices.items() if value != first[name]]
         return ", ".join(differing) or AS_GIVEN

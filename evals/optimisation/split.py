@@ -22,7 +22,7 @@ FEWEST = 4
 
 @dataclass(frozen=True, slots=True)
 class CaseFiles:
-    """Case files with their keys; without keys, those beside the case files are taken."""
+    """Case files with their keys; without keys, those next to the case files are used."""
 
     cases: tuple[Path, ...]
     keys: tuple[Path, ...] = ()
@@ -32,7 +32,7 @@ class CaseFiles:
 
     @property
     def source(self) -> CaseSource:
-        """What is in them.
+        """Cases and keys of the files.
 
         Raises:
             InputError: A path is missing.
@@ -117,7 +117,7 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
         if len(cases) < FEWEST:
             raise OptimisationError(
                 f"{files}: {len(given)} labelled cases leave {len(cases)} for the {name} part, which needs"
-                f" {FEWEST}; give more cases, another share, or a file of its own: --test FILE"
+                f" {FEWEST}; give more cases, another share, or a separate file: --test FILE"
             )
     search, unseen = (
         Part(folder / f"{name}.jsonl", tuple(cases))

@@ -1,4 +1,4 @@
-"""Pages made of templates. Text of cases is data: it is escaped, and never a template."""
+"""Pages rendered from templates. Text of cases is data: it is escaped, and never a template."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render_page(template: str, **values: object) -> str:
     Args:
         template: Extends `base.html`, the frame and the looks of all pages, and shows tables and plots with
             the macros of `parts.html`.
-        values: What it names, functions among them; a name without a value is an error.
+        values: Values of its names, functions included; a name without a value is an error.
     """
     return new_environment("evals.pages").get_template(template).render(few=FEW_CASES, **values)
 

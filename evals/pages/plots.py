@@ -1,4 +1,4 @@
-"""Plots as SVG that lies in a page, takes on its colours and needs nothing else: one look for all of them."""
+"""Plots as inline SVG in the page's colours, in one style."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from evals.statistics.bootstrap import Interval
 
-# Colours that only stand for the page's own: each is replaced by a CSS variable, so that plots are dark where
-# the page is.
+# Placeholder colours: each is replaced by a CSS variable, so that plots are dark in dark mode.
 INK, MUTED, UP, DOWN = "#010101", "#020202", "#030303", "#040404"
 _VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", UP: "var(--up)", DOWN: "var(--down)"}
 _STYLE: dict[Any, Any] = {
@@ -41,7 +40,7 @@ _REFERENCE = re.compile(r'( id="|url\(#|xlink:href="#)')
 
 
 DASHES = (0, (4, 3))
-"""Of lines of reference."""
+"""Dashes of reference lines."""
 
 _LIGHT = {INK: "#1b1f24", MUTED: "#6a737d", UP: "#0b6e4f", DOWN: "#b3401f"}
 _DARK = {INK: "#e4e8ec", MUTED: "#97a1ab", UP: "#4cc79b", DOWN: "#f08a63"}
@@ -88,12 +87,12 @@ def right_axis(axes: Axes) -> Axes:
 
 
 def note_at(axes: Axes, text: str, point: tuple[float, float], offset: tuple[int, int], **looks: Any) -> None:
-    """Text beside a point, `offset` in points of type."""
+    """Add text next to a point, `offset` in typographic points."""
     axes.annotate(text, point, xytext=offset, textcoords="offset points", **looks)
 
 
 def legend_above(axes: Axes) -> None:
-    """Where no line can run through it."""
+    """Add a legend above the plot, where no line crosses it."""
     axes.legend(frameon=False, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
 
@@ -104,9 +103,9 @@ def interval_plot(
 
     Args:
         rows: Names from above, with what there is.
-        axis: What the values are.
-        name: Unlike that of every other plot of the page.
-        scale: Factor from values to what the axis shows.
+        axis: Label of the values.
+        name: Unique among the page's plots.
+        scale: Factor from values to the axis.
     """
     return forest_plot(
         [(label, one, UP if number == 0 else INK) for number, (label, one) in enumerate(rows)],
@@ -163,7 +162,7 @@ def _as_svg(figure: Figure, name: str) -> str:
     written = io.StringIO()
     no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     figure.savefig(written, format="svg", metadata=no_metadata)
-    # What stands before is an XML declaration, which has no place inside of a page.
+    # Drop the XML declaration, which is not allowed inside a page.
     svg = written.getvalue()
     svg = svg[svg.index("<svg") :]
     for colour, variable in _VARIABLES.items():

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from evals.statistics.bootstrap import Interval
 
 Kind = Literal["number", "text", "name", "id", "answer"]
-"""Of a column. Numbers are right-aligned; names do not wrap on pages; ids may run in either direction;
+"""Kind of a column. Numbers are right-aligned; names do not wrap on pages; ids may run in either direction;
 answers keep their line breaks."""
 
 Tone = Literal["", "up", "down", "strong"]
-"""Of a cell: `up` and `down` where a difference is clear, `strong` where its row has one."""
+"""Tone of a cell: `up` and `down` for a clear difference, `strong` if its row has one."""
 
 NO_VALUE = "-"
 
@@ -28,8 +28,8 @@ class Cell(NamedTuple):
     """A value as text; its lines, if there are more, are alternatives.
 
     Attributes:
-        below: Lines of less weight that belong to it, such as its interval.
-        marked: Whether it is that of the recipe.
+        below: Secondary lines, such as its interval.
+        marked: Whether it is the recipe's.
     """
 
     text: str
@@ -54,7 +54,7 @@ class Format(NamedTuple):
         return f"{value * self.times / self.over:{'+' if signed else ''},.{self.digits}f}"
 
     def bracket(self, interval: Interval | None, *, signed: bool = False) -> str:
-        """`[low, high]`; empty where there is no interval."""
+        """`[low, high]`; empty without an interval."""
         if interval is None or math.isnan(interval.low):
             return ""
         return f"[{', '.join(self.number(end, signed=signed) for end in (interval.low, interval.high))}]"
@@ -111,7 +111,7 @@ class Column(NamedTuple):
 
 Value: TypeAlias = "Cell | str | Interval | float | None"
 Row = Sequence[Value]
-"""As many as there are columns. Text is shown as it is, None as missing."""
+"""One value per column. Text is shown unchanged, None as missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Table:
 
     Attributes:
         title: Heads the table on a page.
-        caption: What all rows share; stands above them.
+        caption: Note on all rows, shown above them.
         left_out: Rows that are not shown.
     """
 
@@ -155,7 +155,7 @@ def columns(first: str, *numbers: str, form: Format = POINTS) -> list[Column]:
 
 
 def p_text(p_value: float, *, equals: bool = False) -> str:
-    """`0.012`, or `< 0.001`; with `= ` before a number where it stands in a sentence."""
+    """`0.012`, or `< 0.001`; with `= ` before a number within a sentence."""
     if p_value < 0.001:
         return "< 0.001"
     return f"= {p_value:.3f}" if equals else f"{p_value:.3f}"
@@ -177,7 +177,7 @@ def markdown(table: Table) -> str:
 def comma_separated(heads: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
     """CSV with a line of heads, if there are any.
 
-    No cell is a formula: a spreadsheet would run what a name or a path says.
+    No cell is a formula: a spreadsheet would execute a name or a path.
     """
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")

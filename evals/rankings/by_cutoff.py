@@ -48,7 +48,7 @@ def score_by_cutoff(rows: Iterable[RankedRow]) -> Scored:
     """Cut the same rankings by every rule and score each selection.
 
     Args:
-        rows: Their scores are cut; what they selected is not used.
+        rows: Their scores are cut; their selections are not used.
     """
     kept = list(rows)
     return [(rule, score_rows(_cut(rule, kept))) for rule in RULES]
@@ -61,7 +61,7 @@ def _cut(rule: Cutoff, rows: Sequence[RankedRow]) -> Iterator[RankedRow]:
 
 
 def cutoff_table(scored: Scored) -> Table:
-    """The values that matter most, and the interval of F1 beside it."""
+    """The main values, and F1 with its interval."""
     heads = columns("cut-off", "selected", *_COLUMNS)
     place = 3 + list(_COLUMNS).index(_WITH_INTERVAL)
     heads.insert(place, Column("95 %", "text"))

@@ -41,7 +41,7 @@ STATISTICS: dict[str, CaseStatistic] = {
 
 @dataclass(frozen=True, slots=True)
 class RankingScores:
-    """Of all rows.
+    """Scores of all rows.
 
     Attributes:
         examples: Ranked.
@@ -126,7 +126,7 @@ _SMOOTHED_STEPS = 40
 
 
 def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
-    """One training as a picture that stands alone: loss by step, and the held-out figures of each epoch.
+    """One training as a standalone SVG: loss by step, and the held-out figures of each epoch.
 
     Args:
         points: The lines of a ranker's `curve.jsonl`.

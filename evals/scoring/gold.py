@@ -1,4 +1,4 @@
-"""What a key says of cases, the key of a run, and what a run predicts."""
+"""Keys of cases and of runs, and a run's predictions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ScoringError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class GoldCase:
-    """What the key says of one case. A part that it leaves out is None: unlabelled, never empty.
+    """The key of one case. A missing part is None: unlabelled, never empty.
 
     Attributes:
         labels: Relevance by sentence id, of every sentence of the note.
@@ -35,7 +35,7 @@ class GoldCase:
         narrative: The patient's message; None without the case file, as are the next two.
         question: The clinician's question.
         essential_texts: Texts of the essential sentences, in note order.
-        weak: Whether the labels are no gold, but made from the clinician's answer.
+        weak: Whether the labels are not gold, but derived from the clinician's answer.
         case: The case that it was read with; None where only a key is known.
     """
 
@@ -147,7 +147,7 @@ class WholeKey:
 
 
 def whole_key(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> WholeKey:
-    """What an official score of a run needs: a scorer wants every case of its key.
+    """The key for an official score of a run: scorers require every case of their key.
 
     Args and errors are those of `gold_of_run`.
     """
@@ -171,7 +171,7 @@ def whole_key(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Pa
 def gold_of_run(
     run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()
 ) -> dict[str, GoldCase]:
-    """What is known of the run's cases, by case id, in input order.
+    """Keys of the run's cases, by case id, in input order.
 
     Without the run's case files, as where they have moved, a key alone still labels sentences.
 
@@ -235,7 +235,7 @@ def predictions(run: RunFolder) -> Iterator[Prediction]:
 
 
 def prediction_of(line: Line) -> Prediction:
-    """Read the prediction in the line of a case that is done; what the run did not ask for is None.
+    """Read the prediction in the line of a completed case; parts that the run did not produce are None.
 
     Whose answer was aligned decides: links to the clinician's answer are subtask 4 of 2026, and those of
     the generated one are the citations of 2025. Runs of older versions lack both.

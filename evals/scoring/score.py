@@ -21,7 +21,7 @@ from ranking.measures import PARTS, Counts, scores
 
 OVERALL = "overall_score"
 AVAILABLE = "mean_of_available"
-"""Of the text metrics that are there, where the official score lacks one. It is not official."""
+"""Mean of the available text metrics if the official score lacks one. Not official."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ArchehrScores(ScoredTask):
 
     @property
     def official_values(self) -> dict[str, float]:
-        """What the leaderboard has, and the official score."""
+        """The leaderboard's values and the official score."""
         values, totals = self.values, self.matrix.sum(axis=0)
         found = {name: values[name] for name in self.official}
         found |= {name: float(one.of(totals, len(self.matrix))) for name, one in self.parts.items()}
@@ -93,14 +93,14 @@ def score(
 
     Args:
         task: The task.
-        predictions: What was predicted.
+        predictions: The predictions.
         gold: The key by case id.
         resources: Local weights and indexes.
         refuse_unknown: Refuse ids that the key does not have, as official scorers do. Otherwise they count as
-            wrong, and the notes say so; a run may have been made on longer notes than its key labels.
+            wrong, with a note; a run may have used longer notes than its key labels.
 
     Raises:
-        ScoringError: No case has both, or an id is refused.
+        ScoringError: No case has both, or an id is rejected.
         InputError: A local checkpoint or index cannot be used.
     """
     wanted = gold_for(task, gold)
@@ -129,7 +129,7 @@ def score_predictions(
     task: Task | None = None,
     resources: MetricResources | None = None,
 ) -> list[ArchehrScores]:
-    """Score what a run predicts on a task, or on every task that both it and the key know of.
+    """Score a run's predictions on a task, or on every task that both it and the key cover.
 
     Raises:
         ScoringError: The one task that is asked for cannot be scored.
@@ -144,7 +144,7 @@ def score_predictions(
 
 
 def as_submitted(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
-    """What an official scorer would read of predictions: texts cut at their limit, citations as a set.
+    """Predictions as an official scorer reads them: texts truncated at their limit, citations as a set.
 
     Those that it would refuse, such as an answer of 2025 without a citation, are left out.
     """
@@ -163,12 +163,12 @@ def marked_if_weak(scored: ArchehrScores, matched: Sequence[Matched]) -> Archehr
     weak = sum(one.gold.weak for one in matched)
     if not weak or not TASKS[scored.task].reads_labels:
         return scored
-    note = f"{weak_note(weak, len(matched))} There is no overall_score."
+    note = f"{weak_note(weak, len(matched))} It has no overall_score."
     return replace(scored, parts={}, overall=None, notes=(note, *scored.notes))
 
 
 def weak_note(weak: int, cases: int) -> str:
-    """What a reader must know of scores against weak labels."""
+    """Caution for scores against weak labels."""
     return (
         f"{weak:,} of {plural(cases, 'case')} are scored against weak labels, which were made from"
         " clinicians' answers: not comparable with scores against gold labels."
@@ -247,7 +247,7 @@ def _count_scores(rules: ScoredAs, columns: Sequence[str]) -> Iterator[Score]:
     for variant in rules.variants:
         # Only the long tables have the other year's meaning of lenient.
         main, strict = variant.official, variant.prefix in ("", "strict_")
-        # The three counts stand side by side.
+        # The three counts are adjacent.
         counts = columns.index(f"{variant.name} correct")
         for part in PARTS:
             micro = Pooled(counts, part, rules.empty, PERCENT)
@@ -268,7 +268,7 @@ def _names(rules: ScoredAs, variants: Sequence[Variant]) -> list[str]:
 
 
 def count_columns(rules: ScoredAs, counted: Sequence[Mapping[str, Counts]]) -> dict[str, Sequence[float]]:
-    """Of each variant the counts of every case, and its scores in percent."""
+    """Counts of every case and scores in percent, by variant."""
     columns: dict[str, Sequence[float]] = {}
     for variant in rules.variants:
         of_variant = [each[variant.name] for each in counted]
@@ -322,7 +322,7 @@ def _computed(
 
 
 def _unknown_ids(task: Task, matched: Iterable[Matched]) -> Iterator[str]:
-    """What an official scorer refuses: ids that the key does not have, in words, a line a case."""
+    """Messages on ids that the key lacks, which official scorers reject; one line per case."""
     for made, gold in matched:
         if task == "2026-2":
             yield from _unknown(made.case_id, "sentence", made.evidence or (), gold.labels or {})
@@ -353,9 +353,7 @@ def _nothing(
             f"none of the {plural(len(gold), 'case')} of the key has {needed}, which {task} is scored against"
         )
     if not made:
-        return (
-            f"nothing is predicted for {task}; what a recipe lacks for it: evigraph submit RUN --task {task}"
-        )
+        return f"no predictions for {task}; see what the recipe lacks: evigraph submit RUN --task {task}"
     return (
         f"none of the {len(made)} predictions is of a case of the key (such as {made[0].case_id!r} and"
         f" {next(iter(wanted))!r}); give the key of these very cases"

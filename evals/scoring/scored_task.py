@@ -1,6 +1,6 @@
 """A scored task, whatever the system: cases, their numbers, and scores as functions of sums over the cases.
 
-Scores, intervals, comparisons, experiments, cards and the viewer read nothing else.
+Scores, intervals, comparisons, experiments, cards and the viewer read only this.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ScoredTask:
         scores: In the order of tables.
         headline: Name of the score that ranks runs.
         headline_title: For people.
-        unscored: Ids of cases of the key that nothing is predicted for.
-        notes: What a reader must know to compare these numbers, a sentence each.
+        unscored: Ids of cases of the key without predictions.
+        notes: Cautions for comparing these numbers, a sentence each.
         form: How values are written.
     """
 
@@ -74,7 +74,7 @@ class ScoredTask:
 
     @property
     def shown(self) -> Mapping[str, float]:
-        """What a bound of `evigraph score --fail-under` may name."""
+        """Values that `evigraph score --fail-under` may name."""
         return self.values
 
     def intervals(self) -> dict[str, Interval]:
@@ -150,7 +150,7 @@ def pair(first: ScoredTask, second: ScoredTask) -> PairedTask:
 
 
 def on_common_cases(tasks: Mapping[str, ScoredTask]) -> dict[str, ScoredTask]:
-    """The tasks on the cases that all of them have; empty where there is no such case."""
+    """The tasks on their common cases; empty if they share none."""
     common = set.intersection(*({*task.case_ids} for task in tasks.values())) if tasks else set()
     return {name: task.only(common) for name, task in tasks.items()} if common else {}
 

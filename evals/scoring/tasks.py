@@ -1,4 +1,4 @@
-"""What is scored in each task of ArchEHR-QA 2025 and 2026, and how its official scorer counts it."""
+"""Scored values of each task of ArchEHR-QA 2025 and 2026, and how official scorers count them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Matched(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """What a prediction is compared with by text metrics, and by those that read a source, as SARI does."""
+    """References for text metrics, and for those that also read a source, such as SARI."""
 
     all: TextPair
     with_source: TextPair
@@ -32,8 +32,8 @@ class Variant(NamedTuple):
     Attributes:
         name: Of the counts.
         prefix: Of its values' names.
-        official: Whether the leaderboard has it. Otherwise it is in long tables, and shown beside the
-            leaderboard's values where `extra`.
+        official: Whether the leaderboard has it. Otherwise it appears in long tables, and next to the
+            leaderboard's values if `extra`.
     """
 
     name: str
@@ -48,21 +48,21 @@ class ScoredAs:
 
     Attributes:
         title: For people.
-        needs: What a key must give of a case.
+        needs: Parts of the key that it needs.
         has_gold: Whether it does; a case without labels is unlabelled, not empty.
-        in_case_files: Whether gold stands in the case files, whatever a key says.
-        is_made: Whether a prediction says something for the task.
+        in_case_files: Whether the case files contain gold, whatever a key says.
+        is_made: Whether a prediction has something for the task.
         counts: Counts of a case by variant.
         variants: Those, in their order.
         averages: In the order of the leaderboard.
         empty: What nothing predicted where nothing is wanted scores.
         headline: The value of pooled counts that is the task's score, or its half of it (2025).
         reads_labels: Whether gold are relevance labels, which may be weak; otherwise people wrote it.
-        pairs: What text metrics compare.
+        pairs: Pairs for text metrics.
         needs_texts: Why there are no text metrics without the texts of the case file.
         averaged: Text metrics whose plain mean is the task's score, or its part of it (2025).
-        notes: What a reader must know of the numbers.
-        text_notes: And of text metrics.
+        notes: Cautions for the numbers.
+        text_notes: Cautions for text metrics.
     """
 
     title: str
@@ -107,7 +107,7 @@ def _pairs_2025(matched: Matched) -> Pairs:
     """The reference is the narrative, the question and the essential sentences; SARI rewrites the first two.
 
     The official scorer joins the essential sentences in the order of a Python set, which changes from run to
-    run; here they stand in note order.
+    run; here they are in note order.
     """
     made, gold = matched
     asked = f"{(gold.narrative or '').strip()}\n\n{(gold.question or '').strip()}"
@@ -186,7 +186,7 @@ TASKS: Mapping[Task, ScoredAs] = {
         headline="strict_micro_f1",
         reads_labels=True,
         pairs=_pairs_2025,
-        needs_texts="needs the case file (--cases FILE): the reference is made of its texts",
+        needs_texts="needs the case file (--cases FILE): the reference consists of its texts",
         averaged=("alignscore", "rougeLsum", "bleu", "medcon", "bertscore", "sari"),
         notes=("lenient counts supplementary sentences as gold, as the scorer of 2025 does.",),
         text_notes=(

@@ -69,7 +69,7 @@ def tuned_ensembles(
 ) -> Mapping[str, Ensemble]:
     """Choose weights for each reranker by MAP@10 on the tuning part (Verma et al. 2025, section 3.2.4).
 
-    The retriever stands where the paper has a language model, which this evaluation calls none of.
+    The retriever takes the place of the paper's language model, as this evaluation calls none.
     """
     made = {}
     for name in rerankers:

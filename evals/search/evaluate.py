@@ -30,12 +30,12 @@ class Counted(Protocol):
 
 
 Progress = Callable[[str, int], AbstractContextManager[Counted]]
-"""Made anew for each part of the work, from what is counted and how many there are."""
+"""Creates a progress bar for each part of the work, from its unit and total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for.
+    """The user's request.
 
     Attributes:
         rerankers: By name.

@@ -39,7 +39,7 @@ class JudgedQuestion:
 
 
 class LoadedQuestions(NamedTuple):
-    """What files hold; `unjudged` counts questions without a relevant document, which are left out."""
+    """Questions of files; `unjudged` counts questions without a relevant document, which are left out."""
 
     questions: list[JudgedQuestion]
     unjudged: int
@@ -56,12 +56,12 @@ class Part(NamedTuple):
         """Read `1/2`; `option` is where it was given.
 
         Raises:
-            InputError: It is something else, or there is no such part.
+            InputError: It is malformed, or the part does not exist.
         """
         form = _PART.fullmatch(text)
         number, of = map(int, form.groups()) if form else (1, 0)
         if number > of:
-            raise InputError(option, f"{text!r} is no part", "Give its number and how many, such as 1/2")
+            raise InputError(option, f"invalid part: {text!r}", "Give its number and the total, such as 1/2")
         return cls(number, of)
 
     def __str__(self) -> str:
@@ -81,9 +81,9 @@ def load_questions(
 
     Args:
         paths: BioASQ questions, or claims of SciFact (JSON lines with `claim` and `cited_doc_ids`).
-        years: Only questions of the newest year and so many years before it, as their BioASQ ids tell.
+        years: Only questions of the newest year and this many years before it, by their BioASQ ids.
         part: Only this part of those.
-        limit: Only the first so many of what is left.
+        limit: Maximum number of remaining questions.
 
     Raises:
         InputError: A file cannot be read, an id is used twice, or no question is left.
@@ -103,7 +103,7 @@ def load_questions(
         raise InputError(names, "no question in it names a relevant document")
     kept = list(found) if years is None else of_recent_years(found, years)
     if not kept:
-        raise InputError(names, "no id of a question in it tells a year", "Leave out --years")
+        raise InputError(names, "no question id in it contains a year", "Leave out --years")
     questions = [found[id_] for id_ in kept]
     if part is not None:
         questions = questions_of(questions, part)

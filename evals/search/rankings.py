@@ -37,7 +37,7 @@ class Rankings:
 
 
 class ScoreCache:
-    """Scores by what they were made from: ranker, query and passages; without a file, in memory."""
+    """Scores by their inputs: ranker, query and passages; without a file, in memory."""
 
     def __init__(self, path: Path | None = None) -> None:
         """Open a file, or begin it.
@@ -56,7 +56,7 @@ class ScoreCache:
             ) from error
 
     def scores(self, ranker: Ranker, query: str, passages: Sequence[str]) -> list[float]:
-        """Of every passage, kept ones or new ones."""
+        """Scores of every passage, cached or new."""
         key = hashlib.sha256(json.dumps([ranker.identity, query, list(passages)]).encode()).hexdigest()
         known = self._database.execute("SELECT scores FROM scores WHERE key=?", (key,)).fetchone()
         if known is not None:

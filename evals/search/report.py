@@ -69,7 +69,7 @@ class SearchTable:
 
 @dataclass(frozen=True, slots=True)
 class SearchReport:
-    """What was measured, on what.
+    """Results of a search evaluation, and their data.
 
     Attributes:
         part: Of the questions that were given; None for all.
@@ -77,7 +77,7 @@ class SearchReport:
         relevant: Relevant documents of all questions together.
         missing: Those of them that the corpus does not hold, so no search finds them.
         depths: Retrieved documents that rerankers were given.
-        trained_on: Questions that rerankers learned from, by their names; only of those that say so.
+        trained_on: Training questions by reranker, where known.
     """
 
     questions: int
@@ -94,7 +94,7 @@ class SearchReport:
 
 
 def retrieval_table(rankings: Rankings, depth: int) -> SearchTable:
-    """Table 1: recall of what was retrieved; recall deeper than what was searched for is left out."""
+    """Table 1: recall of the retrieved documents, up to the depth of the search."""
     measures = {
         name: measure
         for name, measure in RETRIEVAL.items()
@@ -195,7 +195,7 @@ _STYLES = ((MUTED, "--"), (UP, "-"), (DOWN, "-"), (INK, "-"), (UP, ":"), (DOWN, 
 
 
 def table_of(table: SearchTable) -> Table:
-    """Values over their intervals, and over what tells them from the first row."""
+    """Values with their intervals and their comparison to the first row."""
     rows: list[Row] = [
         [row.name, *(_cell(row.values.get(column)) for column in table.columns)] for row in table.rows
     ]

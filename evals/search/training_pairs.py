@@ -40,7 +40,7 @@ class PairOptions:
 
 @dataclass(slots=True)
 class PairCounts:
-    """What came of it.
+    """Counts of the written pairs.
 
     Attributes:
         without_relevant: Questions whose relevant documents are all missing from the corpus; they are left
@@ -125,15 +125,15 @@ def hard_negatives(
 ) -> list[str]:
     """Draw documents that were found and are not relevant, in the order in which they were found.
 
-    Half are from the first 100 places and half from those up to 1,000 (Verma et al. 2025 give no number). A
-    half that has too few is filled from the other.
+    Half are from the first 100 places and half from those up to 1,000 (Verma et al. 2025 do not give the
+    number). A half that has too few is filled from the other.
 
     Args:
         found: Ids, best first; places count before relevant ones are taken out.
         relevant: Ids that are never drawn.
         wanted: How many; fewer come back where there are fewer.
-        seed: Of the draw.
-        question: Its id: each question has a draw of its own, whichever others there are.
+        seed: Seed of the draw.
+        question: Its id: each question's draw is independent of the others.
     """
     gold = frozenset(relevant)
     near = [place for place, id_ in enumerate(found[:HARDEST]) if id_ not in gold]
@@ -153,7 +153,7 @@ def _draw(places: Sequence[int], count: int, generator: np.random.Generator) -> 
 
 
 def shuffled(ids: Sequence[str], *, seed: int, question: str) -> list[str]:
-    """In a random order, so that a place tells nothing."""
+    """In random order, so that the position carries no information."""
     order = np.random.default_rng(_seed_of(seed, f"{question}/order")).permutation(len(ids))
     return [ids[int(place)] for place in order]
 

@@ -57,7 +57,7 @@ class Collector:
         PolicyError: A policy of the runs that are open does not name this host.
         """
         self.endpoint = traces_endpoint(url)
-        # Whoever names a receiver and asks for payloads has said both.
+        # Naming a receiver and requesting payloads is the consent.
         demand_host(self.endpoint, "receiver of spans", consent=False)
         parts = urlsplit(self.endpoint)
         self.name = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
@@ -116,7 +116,7 @@ class Collector:
 
     def _hint(self) -> str:
         if urlsplit(self.endpoint).port == _GRPC_PORT:
-            return f"; port {_GRPC_PORT} is usually that of gRPC, and HTTP's is 4318"
+            return f"; port {_GRPC_PORT} is usually for gRPC; HTTP uses 4318"
         return "; does it take OTLP over HTTP at this path?"
 
     def __enter__(self) -> Collector:
@@ -138,7 +138,7 @@ def traces_endpoint(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise SpanExportError(f"--otlp {redacted(url)!r} is no address such as http://127.0.0.1:4318")
+        raise SpanExportError(f"--otlp {redacted(url)!r} is not an address such as http://127.0.0.1:4318")
     path = parts.path.rstrip("/")
     return parts._replace(path=path if path.endswith(_PATH) else path + _PATH, fragment="").geturl()
 
@@ -156,7 +156,7 @@ def read_headers(text: str) -> dict[str, str]:
         if not separator or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
             raise SpanExportError(f"{HEADERS_VARIABLE}: a part is not of the form name=value")
         if not value.isascii() or not value.isprintable():
-            raise SpanExportError(f"{HEADERS_VARIABLE}: the value of {name} cannot stand in a header")
+            raise SpanExportError(f"{HEADERS_VARIABLE}: the value of {name} is not allowed in a header")
         headers[name] = value
     return headers
 
@@ -184,7 +184,7 @@ def write_spans(runs: Sequence[RunFolder], path: Path, *, payloads: bool, report
 def send_spans(
     runs: Sequence[RunFolder], collector: Collector, *, payloads: bool, report: Report
 ) -> tuple[int, list[Refusal]]:
-    """Send spans; returns the number of those accepted, and what was refused.
+    """Send spans; returns the number of accepted spans, and the rejections.
 
     Raises:
         SpanExportError: The collector is away or refuses a request; says how many spans it accepted before.

@@ -1,4 +1,4 @@
-"""OTLP in protobuf, for collectors: requests made of spans, and answers read. It needs the extra `otel`."""
+"""OTLP in protobuf, for collectors: requests built from spans, and parsed responses. Needs extra `otel`."""
 
 from __future__ import annotations
 

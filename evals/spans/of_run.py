@@ -144,7 +144,7 @@ class _Pass:
 
 
 def node_span(step: Line, root: Span, *, payloads: bool) -> Span:
-    """A node execution as a span: what it decided, why, and what came next."""
+    """A node execution as a span: its decision, reasons, and next node."""
     facts = step["facts"] if payloads else facts_without_text(step)
     because = step.get("because") if payloads else because_without_text(step)
     node = find_node(step["node"])
@@ -266,7 +266,7 @@ def _tokens(call: dict[str, Any]) -> dict[str, Value]:
 
 
 def _address(server: str) -> dict[str, Value]:
-    """Host and port of a server, and nothing else of its address; nothing for a model in this process."""
+    """Only host and port of a server; empty for a model in this process."""
     parts = urlsplit(server)
     if parts.hostname is None:
         return {}

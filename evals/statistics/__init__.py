@@ -1,1 +1,1 @@
-"""Intervals and tests for scores that are made of cases."""
+"""Intervals and tests for scores over cases."""

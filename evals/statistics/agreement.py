@@ -19,7 +19,7 @@ from evals.statistics.case_totals import Floats
 
 @dataclass(frozen=True, slots=True)
 class CohenKappa:
-    """Of two raters: the columns are the table of their pairs of labels, row by row.
+    """Agreement of two raters: the columns are the table of their pairs of labels, row by row.
 
     Attributes:
         labels: Number of different labels.
@@ -53,7 +53,7 @@ class CohenKappa:
 
 @dataclass(frozen=True, slots=True)
 class FleissKappa:
-    """Of items with equally many raters each: the columns are pairs that agree, then how often each label is.
+    """Agreement on items with equally many raters: columns: agreeing pairs, then each label's frequency.
 
     Attributes:
         labels: Number of different labels.
@@ -87,7 +87,7 @@ class FleissKappa:
 
 @dataclass(frozen=True, slots=True)
 class KrippendorffAlpha:
-    """Of items with two raters or more: the columns are coincidences that agree, then how often a label is.
+    """Agreement on items with two raters or more: columns: agreeing coincidences, then label counts.
 
     Attributes:
         labels: Number of different labels.

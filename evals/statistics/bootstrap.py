@@ -31,7 +31,7 @@ Method = Literal["bca", "percentile", "t", "none"]
 
 
 class Interval(NamedTuple):
-    """A value and where it may lie.
+    """A value with its confidence interval.
 
     Attributes:
         method: `bca` (bias-corrected and accelerated); `percentile` where that is not defined, as when no
@@ -47,7 +47,7 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PairedIntervals:
-    """A statistic of both runs, and what the second has more than the first."""
+    """A statistic of both runs, and the second's advantage."""
 
     first: Interval
     second: Interval
@@ -97,7 +97,7 @@ def paired_bootstrap(
     width = first.shape[1]
 
     def values(totals: Floats, cases: float) -> Floats:
-        """Of the first run, then of the second, then the differences."""
+        """Values of the first run, the second, then the differences."""
         one = evaluate(statistics, totals[..., :width], cases)
         other = evaluate(statistics, totals[..., width:], cases)
         return np.concatenate([one, other, other - one])
@@ -135,9 +135,9 @@ def seed_interval(
     It shows how much weights and order matter, not how much the cases do.
 
     Args:
-        values: At least one. Of one there is no interval.
+        values: At least one; a single value has no interval.
         level: Probability that the interval shall cover the mean over all seeds.
-        bounds: What the figure cannot leave; the interval is cut there.
+        bounds: Range of the figure; the interval is clipped to it.
     """
     mean = float(np.mean(values))
     count = len(values)

@@ -66,7 +66,7 @@ class GeometricMean:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The sum of one column over that of another; 0 where there is nothing to divide by."""
+    """The sum of one column divided by another's; 0 if the divisor is 0."""
 
     above: int
     below: int

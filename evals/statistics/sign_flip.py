@@ -32,7 +32,7 @@ def swap_test(
     """Two-sided p-values of differences between two runs on the same cases.
 
     Exact where at most `EXACT_UP_TO` cases differ in what a statistic reads. Otherwise by random exchanges,
-    with the one that was observed counted in: p = (1 + at least as large) / (1 + exchanges).
+    including the observed one: p = (1 + at least as large) / (1 + exchanges).
 
     Args:
         first: One row a case, one column for each number that a statistic sums, shape (cases, columns).
@@ -73,7 +73,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _changed(first: Floats, second: Floats, statistic: CaseStatistic) -> Floats:
-    """What an exchange adds to the first run's totals: one row for each case where it adds anything."""
+    """Effect of an exchange on the first run's totals: one row for each case with an effect."""
     columns = list(statistic.columns)
     change = np.zeros_like(first)
     change[:, columns] = second[:, columns] - first[:, columns]

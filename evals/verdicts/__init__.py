@@ -1,1 +1,1 @@
-"""Scores of answers of yes, no or unknown, and how they change with what is counted."""
+"""Scores of answers of yes, no or unknown, and how they change with the counted questions."""

@@ -40,7 +40,7 @@ class Accuracy:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Of each answer those that are right."""
+        """Columns of right answers."""
         return tuple(range(0, len(_COUNTS) * self.classes, len(_COUNTS)))
 
     def of(self, totals: Floats, cases: float) -> Floats:
@@ -122,9 +122,9 @@ def score_questions(
     """Score one number of answers; None where the key of no question says one of them.
 
     Args:
-        key: What it says, by question.
+        key: Keys by question.
         read: The passages of the questions that are done, in the order of reading.
-        recipe: What they were answered with.
+        recipe: The recipe of the answers.
         classes: How many answers there are.
     """
     names = NAMES[classes]

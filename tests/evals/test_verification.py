@@ -98,7 +98,7 @@ def test_the_only_case_needs_no_id(tmp_path: Path) -> None:
     [
         (b"", "has no sentence in it"),
         (b" \n---\n", "has no sentence in it"),
-        (b"%PDF\0\x01", "is no text file: it has null bytes"),
+        (b"%PDF\0\x01", "is not a text file: it has null bytes"),
         (b"caf\xe9", "not UTF-8 at byte 4"),
     ],
     ids=["empty", "rules", "binary", "latin-1"],
@@ -117,7 +117,7 @@ def test_a_case_has_to_be_chosen(tmp_path: Path, case: str | None, words: str) -
 
 
 def test_a_text_has_no_cases(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no case file"):
+    with pytest.raises(InputError, match="not a case file"):
         read_source(write(tmp_path / "s.txt", b"One."), "1")
 
 

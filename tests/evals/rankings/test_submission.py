@@ -30,7 +30,7 @@ def test_what_the_scorer_refuses_is_not_written(tmp_path: Path) -> None:
 
 
 def test_examples_that_are_no_cases_are_refused() -> None:
-    with pytest.raises(InputError, match="no case of ArchEHR-QA"):
+    with pytest.raises(InputError, match="not a case of ArchEHR-QA"):
         check_target(Path("s.zip"), [Example("1", "q", ("a",), None, "d", "g")])
 
 

@@ -116,5 +116,5 @@ def test_the_path_of_traces_is_added_once(url: str, endpoint: str) -> None:
 
 @pytest.mark.parametrize("url", ["localhost:4318", "ftp://host", "http://", "http://host:port", "/v1/traces"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(SpanExportError, match="is no address such as"):
+    with pytest.raises(SpanExportError, match="is not an address such as"):
         traces_endpoint(url)
