@@ -1,1 +1,1 @@
-"""Who may use the service and the pages: users, sessions, connections."""
+"""Access to the service and the pages: users, sessions, connections."""

@@ -42,7 +42,7 @@ class LimitedConnection(H11Protocol):
         self._received = 0
 
     def connection_made(self, transport: Any) -> None:
-        """Take a place, or that of another connection."""
+        """Take a slot, or another connection's."""
         super().connection_made(transport)
         if len(self.connections) > max_connections():
             waiting = [one for one in self.connections if isinstance(one, LimitedConnection) and one._timer]

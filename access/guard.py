@@ -2,7 +2,7 @@
 
 Loopback is shared with every other user and with every web page open in a browser. So a request must name one
 of our addresses as its host (which a rebound DNS name is not), come from our own page if it writes, and pass
-a door: the cookie that the printed link sets, or that of somebody who has signed in.
+a door: the cookie set by the printed link or by signing in.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Guard:
             embeds = site is not None and site not in _OWN_FETCH and not navigated
             return "Pages of others may not load this one." if embeds else ""
         if scope["method"] != "POST":
-            return "Pages are read, and reviews are sent; nothing else is done here."
+            return "Only GET, HEAD and POST requests are supported."
         origin = headers.get("origin")
         from_us = origin is None or origin == f"{scope['scheme']}://{headers.get('host')}"
         fetched_by_us = site is None or site == "same-origin"
@@ -153,7 +153,7 @@ class LinkDoor:
 
 
 def cookie_name(port: int) -> str:
-    """The name of the cookie of a server: cookies do not tell ports apart."""
+    """The name of the cookie of a server: cookies do not distinguish ports."""
     return f"evigraph_{port}"
 
 
@@ -177,7 +177,7 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
 
 
 async def answer_from_our_page(send: Send, target: str, headers: Mapping[str, str] | None = None) -> None:
-    """Answer by a page that goes on to a path, with the strict cookies that links of others come without."""
+    """Answer with a page that redirects to a path, with the strict cookies that external links lack."""
     await _answer(send, 200, "", headers, head=_refresh(target))
 
 

@@ -1,4 +1,4 @@
-"""Who is signed in: sessions that end, in the memory of one server, and a limit to failed attempts."""
+"""Signed-in users: expiring sessions in one server's memory, and a limit on failed attempts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ End = Literal["signed out", "idle", "too long", "removed", "renewed", "expired",
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Who is signed in.
+    """A signed-in user.
 
     Attributes:
         name: As the list of users has it.
         session: Tells their sessions apart in the audit log; it opens nothing.
-        lasts: Whether the session goes on, for streams that outlast their request.
+        lasts: Whether the session is still valid, for streams that outlast their request.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Person:
     lasts: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
 
     def may(self, role: Role) -> bool:
-        """Whether they may do what a role may."""
+        """Whether they have a role's rights."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
@@ -54,7 +54,7 @@ _signed_in: ContextVar[Person | None] = ContextVar("signed_in", default=None)
 
 
 def signed_in() -> Person | None:
-    """Who has sent the request that is being answered; None where nobody has to sign in."""
+    """The user of the current request; None if sign-in is off."""
     return _signed_in.get()
 
 
@@ -109,7 +109,7 @@ class Sessions:
 
         Args:
             key: As the browser has it.
-            use: Whether the request is a person's; what a page asks on its own keeps no session open.
+            use: Whether the request is a person's; a page's own requests do not keep a session open.
 
         Raises:
             InputError: The list of users cannot be used.
@@ -205,7 +205,7 @@ class TokenChecks:
         if seconds := self._attempts.take(tried):
             raise TooManyAttempts(seconds)
         if named is None:
-            # Hashing tokens without a user would delay everybody else; an id is no secret.
+            # Hashing tokens without a user would delay everybody else; an id is not secret.
             return None
         with self._places:
             user = self._users.of_token(token, self._now())
@@ -215,7 +215,7 @@ class TokenChecks:
 
 
 class Attempts:
-    """Failed attempts to sign in, by what they have in common. May be called from any thread."""
+    """Failed attempts to sign in, by their shared key. May be called from any thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

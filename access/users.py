@@ -1,6 +1,7 @@
 """The people who may sign in to the viewer: a file of names, roles and hashes of tokens, for its owner.
 
-A token is shown once, when it is made. The file has its scrypt hash, so whoever reads it cannot sign in.
+A token is shown once, when it is made. The file has only its scrypt hash, so readers of the file cannot sign
+in.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ FILE = "users.json"
 """In the user's configuration folder, where no other file is named."""
 
 Role = Literal["view", "submit", "review", "admin"]
-"""On the pages each may do what the one before it may: read; the same; save reviews; see who is assigned
-what, and export. `evigraph api` has rights by role, and shows its own runs to `submit`: see `api.callers`."""
+"""On the pages each includes the rights before it: read; the same; save reviews; see assignments, and
+ export. `evigraph api` has rights by role, and shows its own runs to `submit`: see `api.callers`."""
 ROLES: tuple[Role, ...] = get_args(Role)
 
 _COST = (1 << 14, 8, 5)
-"""Of scrypt: n, r, p; 16 MiB and a fraction of a second. Tokens are random, so that is for good measure."""
+"""scrypt's n, r, p; 16 MiB and a fraction of a second. Tokens are random, so this is an extra margin."""
 _ID_BYTES, _SECRET_BYTES, _SALT_BYTES, _HASH_BYTES = 6, 24, 16, 32
 _PREFIX = "evigraph"
 
 
 def _one_name(value: str) -> str:
     if "," in value or value.startswith("("):
-        raise fault(f"{value!r} is no name: no commas, and no parenthesis first")
+        raise fault(f"{value!r} is not a valid name: use no commas, and no parenthesis first")
     return value
 
 
@@ -57,7 +58,7 @@ class User(BaseModel):
     """Someone who may sign in.
 
     Attributes:
-        id: Of the token; stands in it, and is no secret.
+        id: Id of the token; part of it, and not secret.
         salt: Base64.
         scrypt: The hash of the token's secret, base64.
         cost: n, r and p of scrypt.
@@ -77,7 +78,7 @@ class User(BaseModel):
     expires: Moment | None = None
 
     def expired(self, now: datetime) -> bool:
-        """Whether the token opens nothing any more."""
+        """Whether the token has expired."""
         return self.expires is not None and datetime.fromisoformat(self.expires) <= now
 
 
@@ -95,7 +96,7 @@ class Users:
         self._read: tuple[tuple[int, int, int], tuple[User, ...]] | None = None
 
     def all(self) -> tuple[User, ...]:
-        """Everybody, in the order in which they were added; nobody where there is no file.
+        """All users in order of addition; empty without a file.
 
         Raises:
             InputError: The file is open to others, or holds something else.
@@ -196,7 +197,7 @@ class Users:
         """Let somebody sign in no longer; their sessions end.
 
         Raises:
-            InputError: There is no such user, or the file cannot be used.
+            InputError: The user is unknown, or the file cannot be used.
             OSError: It cannot be written.
         """
         with self._changing() as users:
@@ -262,7 +263,7 @@ def _hashed(secret: str, salt: str, cost: tuple[int, int, int]) -> str:
     n, r, p = cost
     # A form may send any length; scrypt's own time does not depend on it.
     given = secret.encode(errors="replace")[:1024]
-    # OpenSSL wants room beside the 128 * r * (n + p) bytes that are used.
+    # OpenSSL wants room beyond the 128 * r * (n + p) bytes in use.
     room = 256 * r * (n + p) + (1 << 16)
     return _base64(
         hashlib.scrypt(given, salt=base64.b64decode(salt), n=n, r=r, p=p, maxmem=room, dklen=_HASH_BYTES)

@@ -189,5 +189,5 @@ def _value(content: bytes) -> object:
             keys = [key.value for key, _ in one.value]
             nodes += [value for _, value in one.value]
             if twice := next((key for place, key in enumerate(keys) if key in keys[:place]), None):
-                raise yaml.YAMLError(f"key {twice!r} stands twice; keep one of them")
+                raise yaml.YAMLError(f"duplicate key {twice!r}; keep one of them")
     return loader.construct_document(node) if node is not None else None

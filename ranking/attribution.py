@@ -70,7 +70,7 @@ class _Words(NamedTuple):
 
 
 def part_scores(answer: Sequence[str], source: Sequence[str], vectors: TextVectors | None) -> Floats:
-    """Score every pair of sentences, rounded, so that what is written down decides as it did here.
+    """Score every pair of sentences, rounded, so recorded scores lead to the same decisions.
 
     Returns:
         Shape (answer sentences, source sentences, 3), in the order of `PARTS`.

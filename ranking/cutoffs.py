@@ -57,7 +57,7 @@ class TopK(Section):
 class Share(Section):
     """The best of a document by a share of its sentences, rounded, and never fewer than one.
 
-    It reads the order alone, so it carries over where scores lie elsewhere than in the training data.
+    It reads only the order, so it carries over to data with another range of scores.
     """
 
     rule: Literal["share"] = "share"
@@ -65,7 +65,7 @@ class Share(Section):
 
 
 class Deviations(Section):
-    """All that lie `above` standard deviations over the mean of their document; never fewer than one."""
+    """All scores `above` standard deviations over their document's mean; at least one."""
 
     rule: Literal["deviations"] = "deviations"
     above: float = Field(0.5, allow_inf_nan=False)
@@ -101,7 +101,7 @@ class Elbow(_Truncation):
 
 
 class Surprise(_Truncation):
-    """What stands out of a generalised Pareto distribution of the scores, as heiDS released it."""
+    """Outliers from a generalised Pareto distribution of the scores, as heiDS released it."""
 
     rule: Literal["surprise"] = "surprise"
 
@@ -194,7 +194,7 @@ _RULES: Mapping[str, type[Section]] = {
     rule.model_fields["rule"].default: rule for rule in get_args(get_args(Cutoff)[0])
 }
 _WORDS = ("rule", "fallback", "minimum")
-"""Fields that are no numbers after the name of a rule, but a word at the end."""
+"""Fields written as a word at the end instead of as numbers after the rule's name."""
 
 
 def _numbers(rule: str) -> list[str]:
@@ -210,11 +210,11 @@ def parse_cutoff(text: str) -> Cutoff:
             least three.
 
     Raises:
-        ValueError: There is no such rule, or a parameter is wrong.
+        ValueError: The rule is unknown, or a parameter is wrong.
     """
     name, _, rest = text.strip().partition("=")
     if name not in _RULES:
-        raise ValueError(f"{text!r} is no cut-off; there are {EXAMPLES}")
+        raise ValueError(f"unknown cut-off {text!r}; choose from {EXAMPLES}")
     values = [value.strip() for value in rest.split(",")] if rest else []
     fields, word = _numbers(name), _last_word(name, values)
     if len(values) > len(fields):

@@ -1,4 +1,4 @@
-"""What goes wrong with a ranker and is not the fault of the code."""
+"""Errors of rankers that are not faults of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rankers learn from: a query, the sentences of its document, and which of them are evidence."""
+"""Training examples of rankers: a query, the sentences of its document, and which of them are evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Example:
         sentences: Of the document, in its order.
         labels: Whether each sentence is evidence, shape (sentences,); None where unlabelled.
         document_id: Examples of one document share its encoding.
-        group: What a split never separates: all examples of a claim, a trial, a case.
+        group: Unit that a split never divides: all examples of a claim, a trial, a case.
         label_source: Weak labels train; they are never validated or tested on.
         sentence_ids: How the source names its sentences; empty for their positions from 0.
     """

@@ -27,18 +27,18 @@ Part = Literal["precision", "recall", "f1"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 EmptyRule = Literal["perfect", "zero"]
-"""What nothing predicted where nothing is wanted scores: 1 in subtask 2 of ArchEHR-QA 2026, mostly 0."""
+"""Score of an empty prediction against empty gold: 1 in subtask 2 of ArchEHR-QA 2026, mostly 0."""
 
 DEPTH = 10
 """Documents and snippets that BioASQ takes."""
 
 Divisor = Literal["capped", "gold", "ten"]
-"""What average precision divides by: the relevant ones, at most the depth, as BioASQ does from its year 6 on;
+"""Divisor of average precision: the relevant ones, at most the depth, as BioASQ does from its year 6 on;
 all relevant ones, as trec_eval and BioASQ 1 and 2 do; the depth, as BioASQ 3 to 5 did with 10."""
 
 
 class Counts(NamedTuple):
-    """Sizes of a prediction, of its gold set, and of what they share: of items or of characters."""
+    """Sizes of a prediction, its gold set and their intersection, in items or characters."""
 
     correct: int
     predicted: int

@@ -1,6 +1,6 @@
 """Noise in queries, for tests of robustness and for training against it (Abridge 2025, section 5.2).
 
-The paper names three kinds and gives no rates: dropped tokens, reordered tokens, and longer queries.
+The paper names three kinds, without rates: dropped tokens, reordered tokens, and longer queries.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def checked_scores(scores: Sequence[float] | NDArray[np.floating[Any]]) -> Float
     """The scores of a case as float64, shape (sentences,).
 
     Raises:
-        ValueError: A score is not a finite number, or they are no list.
+        ValueError: A score is not a finite number, or scores are not a list.
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 1:
@@ -63,7 +63,7 @@ def gap_prefix(ranked: Floats, max_k: int | None) -> int:
 def adaptive_prefix(ranked: Floats, tau0: Floats, entropy_weight: Floats) -> Integers:
     """Smallest prefix whose softmax mass reaches `tau0 + entropy_weight * H`, at most 1.
 
-    H is the entropy of the softmax over that of a uniform one, 0 of a single sentence.
+    H is the entropy of the softmax divided by a uniform distribution's; 0 for a single sentence.
     """
     size = ranked.size
     shares = np.exp(ranked - ranked[0])

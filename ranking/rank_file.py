@@ -64,7 +64,7 @@ def row_of(example: Example, ranked: Ranked, cutoff: Cutoff, identity: str) -> R
     """Cut a ranking.
 
     Raises:
-        RankerError: A score is no number.
+        RankerError: A score is NaN or infinite.
     """
     ids = sentence_ids(example)
     try:
@@ -161,7 +161,7 @@ class PartialFile:
             raise InputError(self.partial, f"cannot be written: {error.strerror or error}") from error
 
     def finish(self, key: str) -> None:
-        """Write the whole file: what each line has under `key`.
+        """Write the whole file: each line's value of `key`.
 
         Raises:
             InputError: It cannot be written; the partial file stays.
@@ -195,7 +195,7 @@ class PartialFile:
         except ValueError:
             found = None
         if not isinstance(found, dict):
-            raise InputError(self.partial, "is no begun ranking", "Choose another file, or delete it")
+            raise InputError(self.partial, "is not a partial ranking", "Choose another file, or delete it")
         changed = [name for name in {**made_by, **found} if made_by.get(name) != found.get(name)]
         if changed:
             raise InputError(
@@ -214,11 +214,11 @@ _AT_ONCE = 64
 def rank_examples(
     ranker: Ranker, cutoff: Cutoff, examples: Sequence[Example], file: PartialFile | None = None
 ) -> Iterator[RankedRow]:
-    """Rank examples in their order; a file gets every row as soon as it is there, and those it has are read.
+    """Rank examples in their order; rows are written to the file at once, and existing ones are read from it.
 
     Raises:
         InputError: The file was begun with other examples, or cannot be written.
-        RankerError: A score is no number.
+        RankerError: A score is NaN or infinite.
     """
     done = 0
     if file is not None:

@@ -1,6 +1,6 @@
 """Choosing a rule on labelled cases, and what such a choice is worth on a case it has not seen.
 
-All rules are counted at once in every case. Since micro-F1 is made of sums, leaving a case out is a
+All rules are counted at once in every case. Since micro-F1 is computed from sums, leaving a case out is a
 subtraction.
 """
 
@@ -86,7 +86,7 @@ def tune(
             point, and a lone peak is mostly luck. Neighbouring sizes of a top-k are truly different rules.
 
     Raises:
-        ValueError: There are no cases.
+        ValueError: No cases were given.
     """
     if not cases:
         raise ValueError("no cases to tune on")
@@ -144,7 +144,7 @@ class Chosen(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What every rule found in cases, or in parts of several cases that are left out together.
+    """Counts of every rule in cases, or in parts of several cases that are left out together.
 
     Attributes:
         families: Of the rules, from the simplest.
@@ -158,7 +158,7 @@ class Counted(NamedTuple):
     gold: Integers
 
     def best(self, family: Family) -> Chosen:
-        """Of the rules with the highest F1 the one that chooses least: on these parts, then by its place."""
+        """The rule with the highest F1; among equals, the one that selects least here, then the first."""
         f1 = _f1(self.correct.sum(axis=0), self.predicted.sum(axis=0), self.gold.sum())
         column = int(_best_columns(family, f1, self.predicted.sum(axis=0)))
         return Chosen(column, float(f1[column]))
@@ -194,7 +194,7 @@ def _first_highest(values: Sequence[float]) -> int:
 def count_cutoffs(
     kinds: Sequence[RuleKind], cases: Sequence[ScoredCase], *, fallback: bool = True, smoothed: bool = False
 ) -> tuple[list[Cutoff], Counted]:
-    """The rules of some kinds, and what they find in every case."""
+    """Rules of some kinds, and their counts in every case."""
     rules: list[Cutoff] = []
     families: list[Family] = []
     for kind in kinds:

@@ -1,7 +1,7 @@
 """For each line of a generated text, the sentences of its source that support it (Abridge 2025, section 3).
 
 A line is supported where a sentence reaches the probability that the ranker was tuned to. There is no
-fallback to the best sentence, because a line without evidence is what a reader has to find.
+fallback to the best sentence, because readers must find lines without evidence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Evidence:
 
     Attributes:
         sentence: Its position, from 0.
-        probability: The logistic function of the score; None where the ranker's scores are no logits.
+        probability: The logistic function of the score; None if the ranker's scores are not logits.
     """
 
     sentence: int
@@ -97,7 +97,7 @@ def verify(
     BM25 and similarity have no probabilities: lines with a score above 0 are weak and none is supported.
 
     Raises:
-        RankerError: The ranker gave a score that is no number, or has no probabilities to hold against
+        RankerError: The ranker returned NaN or infinity as a score, or lacks probabilities to compare with
             `threshold`.
     """
     tau = _threshold(ranker, threshold)
@@ -114,12 +114,12 @@ def verify(
 
 
 def _threshold(ranker: Ranker, given: float | None) -> float | None:
-    """The tuned one; for a ranker that was tuned to another rule, that of TAMU 2026, section 4.1.2."""
+    """The tuned threshold; for a ranker tuned to another rule, TAMU 2026, section 4.1.2."""
     if not gives_logits(ranker.identity):
         if given is not None:
             raise RankerError(
-                f"{ranker.identity} gives no probabilities to hold against {given:g}; leave the threshold"
-                " out, or take the ranker 'logistic'"
+                f"{ranker.identity} does not return probabilities to compare with {given:g}; leave the"
+                " threshold out, or use the ranker 'logistic'"
             )
         return None
     if given is not None:

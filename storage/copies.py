@@ -1,9 +1,8 @@
 """Case files by URL: each is fetched once into a private folder of this process, and all read that copy.
 
-The place of a copy follows from its URL, so that a place can be named before anything is fetched, and what
-lies beside a case file is found in the same way as on a disk. The folder goes with the process. What a kill
-leaves is removed by the next process that makes such a folder; a lock keeps it off those of processes that
-run.
+The place of a copy follows from its URL, so that a place can be named before anything is fetched, and files
+next to a case file are found as on a disk. The folder is removed with the process. A killed process's folder
+is removed by the next process that makes such a folder; a lock keeps it off those of processes that run.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _LOCK = ".lock"
 _TRIES = 100
 
 Fetcher = Callable[[str, Path], bool]
-"""Makes a copy of what a URL names at a place; whether there is anything.
+"""Copies the object of a URL to a path; returns whether it exists.
 
 Raises InputError where that cannot be found out, and leaves nothing then.
 """
@@ -60,13 +59,13 @@ _turn = threading.RLock()
 
 
 def fetch_by(fetcher: Fetcher) -> None:
-    """Know how URLs are fetched: what reaches object storage stands above this package."""
+    """Register the fetcher: access to object storage is above this package."""
     global _fetcher
     _fetcher = fetcher
 
 
 def place_of(url: str) -> Path:
-    """Where the copy of a URL will lie.
+    """Path of the copy of a URL.
 
     Raises:
         InputError: It has a part that no file can have.
@@ -87,7 +86,7 @@ def url_of(path: Path) -> str | None:
 
 
 def folder_of(path: Path) -> Path:
-    """Where it lies, or the path itself where the URL names a folder."""
+    """Its folder, or the path itself if the URL names a folder."""
     return path.parent if path.suffix.lower() in OBJECTS else path
 
 
@@ -121,7 +120,7 @@ def fetch(path: Path, purpose: str = "") -> None:
 
 
 def remove_copies() -> None:
-    """Remove the folder of this process; what is needed again is fetched again."""
+    """Remove this process's folder; files are fetched again when needed."""
     global _copies
     if _copies is None or _copies.owner != os.getpid():
         return
@@ -169,7 +168,7 @@ def _remove_left(base: Path) -> None:
 
 
 def _remove_at_signals() -> None:
-    """Signals that end a process at once do not run what is registered for its end."""
+    """Signals that end a process at once skip its exit handlers."""
     if threading.current_thread() is not threading.main_thread():
         return
     for number in (signal.SIGTERM, signal.SIGHUP):

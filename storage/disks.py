@@ -1,4 +1,4 @@
-"""What a folder lies on: a disk of this machine, or one that others write too, where locks may mean less."""
+"""Disk of a folder: local, or shared with other machines, where locks may not hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NETWORK = re.compile(
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 Locks = Literal["shared", "local", "none"]
-"""Who sees a lock: all that have mounted the disk, this machine alone, or none can be had."""
+"""Who sees a lock: all machines with the disk, only this one, or locks are unavailable."""
 
 
 class Disk(NamedTuple):
@@ -35,7 +35,7 @@ class Disk(NamedTuple):
 
     @property
     def locks(self) -> Locks:
-        """Who sees a lock, as far as the mount says: it may be none even where this says otherwise."""
+        """Who sees a lock, according to the mount; locks may be unavailable all the same."""
         if self.kind == "lustre":
             return (
                 "shared" if "flock" in self.options else "local" if "localflock" in self.options else "none"
@@ -76,5 +76,5 @@ def find_disk(mounts: str, path: Path) -> Disk:
 
 
 def writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, as far as the system says without trying."""
+    """Whether the system's permissions allow new files in a folder."""
     return os.access(folder, os.W_OK)

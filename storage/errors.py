@@ -1,4 +1,4 @@
-"""What is wrong with an input file, in one line."""
+"""Faults of input files, in one line."""
 
 from __future__ import annotations
 

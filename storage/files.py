@@ -77,7 +77,7 @@ def file_sha256(path: Path) -> str:
 
 
 def end_of_whole_lines(file: IO[bytes]) -> int:
-    """Where the last whole line of an open file ends, in bytes; a kill may have torn the one after it."""
+    """Byte offset of the end of the last whole line; a kill may have torn the next one."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:
         start = max(0, end - 65536)
@@ -93,7 +93,7 @@ _PIECE = 1 << 20
 MAX_LINE_BYTES = 1 << 24
 """Bytes of a line or record; a longer one is none that anybody wrote on purpose.
 
-As JSON, a record of nothing but brackets takes 25 times its length in memory.
+As JSON, a record of only brackets takes 25 times its length in memory.
 """
 
 MAX_RATIO = 250
@@ -108,7 +108,7 @@ class DamagedFile(Exception):
 
 @dataclass(slots=True)
 class Meter:
-    """How far a file has been read, in its own bytes, packed or not."""
+    """Read position of a file, in its own bytes, compressed or not."""
 
     bytes: int = 0
 
@@ -127,7 +127,7 @@ def pieces(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[byt
         try:
             with closing(gzip.GzipFile(fileobj=file, mode="rb")) as unpacked:
                 total = 0
-                # read() would wait for a whole piece, and lose what it has when damage follows.
+                # read() would wait for a whole piece, and lose its data when damage follows.
                 for piece in _read(unpacked.read1, file, meter):
                     total += len(piece)
                     if total > _UNJUDGED and total > MAX_RATIO * meter.bytes:

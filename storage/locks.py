@@ -1,9 +1,9 @@
-"""One writer at a time, also where `flock` is refused, means nothing, or is not seen by other machines.
+"""One writer at a time, even if `flock` is refused, has no effect, or is not seen by other machines.
 
 `flock` is tried first: it ends with its process, whatever becomes of that. Where a second lock on the same
 file is granted too, where the system has none, or where its mount says that other machines do not see it, a
-file beside the lock names the process that writes. Each contender writes its own file first and then looks
-for those of others, so at most one of them goes on.
+file next to the lock names the writing process. Each contender writes its own file first and then looks for
+those of others, so at most one of them continues.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FileLock:
         """Take it.
 
         Args:
-            path: The file that is locked; beside it may stand files of owners, `NAME.owner-*`.
+            path: The locked file; files of owners, `NAME.owner-*`, may be next to it.
             wait_s: How long to wait for another process.
 
         Raises:
@@ -146,7 +146,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process has a lock, as far as can be seen from this machine; an unreadable one counts."""
+    """Whether a process holds a lock, as seen from this machine; an unreadable one counts."""
     try:
         with path.open("rb") as file:
             # A lock that others share refuses one of a writer no longer than this takes.
@@ -171,7 +171,7 @@ def _this_process() -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What an owner wrote; empty where it is only just doing that."""
+    """The owner's record; empty while it is being written."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -181,7 +181,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _has_ended(named: dict[str, Any]) -> bool:
-    """Whether a process of this machine has; of others nothing is known."""
+    """Whether a process of this machine has ended; unknown for other machines."""
     here = _this_process()
     if not named or named["host"] != here["host"]:
         return False

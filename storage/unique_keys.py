@@ -1,4 +1,4 @@
-"""JSON in which no object has a key twice: other readers take the last value, and nothing says so."""
+"""JSON without duplicate keys: other readers silently take the last value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class RepeatedKey(ValueError):
 
     def __init__(self, key: str, line: int = 0) -> None:
         """With the line of the second one, from 1, where it is known."""
-        place = f", the second time in line {line}" if line else ""
-        super().__init__(f"key {key!r} stands twice in one object{place}; keep one of them")
+        place = f", again in line {line}" if line else ""
+        super().__init__(f"duplicate key {key!r} in one object{place}; keep one of them")
         self.key = key
 
 
@@ -23,7 +23,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of its keys and values, as `object_pairs_hook` of `json`.
 
     Raises:
-        RepeatedKey: One stands there twice.
+        RepeatedKey: A key is repeated.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -47,7 +47,7 @@ def loads(text: str | bytes) -> Any:
 
 
 def _line_of(text: str) -> int:
-    """Where a key stands for the second time in its object."""
+    """Line of a key's second occurrence in its object."""
     objects: list[set[str] | None] = []
     for token in _TOKEN.finditer(text):
         if token[0] in "{[":

@@ -1,4 +1,4 @@
-"""YAML in which no mapping has a key twice: PyYAML takes the last value, and nothing says so."""
+"""YAML without duplicate keys: PyYAML silently takes the last value."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class _Loader(yaml.SafeLoader):
         """As PyYAML's own, which has merged other mappings into this one by then.
 
         Raises:
-            yaml.constructor.ConstructorError: A key stands there twice; names the line of the second.
+            yaml.constructor.ConstructorError: A key is repeated; names the line of the second.
         """
         found: set[str] = set()
         for key, _ in node.value:
-            # Others are no names of fields; a key that is merged is one that may be said again.
+            # Other keys do not name fields; a merged key may be repeated.
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in found:
-                    problem = f"key {key.value!r} stands twice; keep one of them"
+                    problem = f"duplicate key {key.value!r}; keep one of them"
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 found.add(key.value)
         return super().construct_mapping(node, deep)

@@ -1,4 +1,4 @@
-"""What people and records call a copy of an object: its URL, wherever the copy lies."""
+"""Names of copied objects in messages and records: their URL, not the copy's path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _folders: list[tuple[str, re.Pattern[str]]] = []
 
 
 def call_by_url(folder: Path) -> None:
-    """Have what lies in a folder, below the name of its protocol, called by its URL from now on."""
+    """Name files in a folder, below their protocol's name, by URL from now on."""
     _folders.append((str(folder), re.compile(re.escape(str(folder)) + "/([a-z][a-z0-9+.-]*)/")))
 
 
@@ -22,7 +22,7 @@ def with_urls(text: str) -> str:
 
 
 def _beginning(found: re.Match[str]) -> str:
-    # No host stands before the paths of `file`.
+    # `file` paths have no host.
     return f"{found[1]}://" + "/" * (found[1] == "file")
 
 

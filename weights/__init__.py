@@ -1,1 +1,1 @@
-"""Weights of local models: where they come from, where they lie, how they are loaded."""
+"""Weights of local models: sources, folders, loading."""

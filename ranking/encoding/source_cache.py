@@ -49,8 +49,8 @@ class SourceCache(Generic[EntryT]):
         """Prepare an empty cache.
 
         Args:
-            pack: From an entry to what its file holds.
-            unpack: The way back; it raises a ValueError or a KeyError for what is no entry.
+            pack: Converts an entry to its file's content.
+            unpack: Converts back; raises a ValueError or a KeyError for invalid content.
             memory_bytes: Beyond it, entries used longest ago are dropped from memory, all but the last.
             size: Bytes of an entry, if it takes more than its arrays.
         """
@@ -98,7 +98,7 @@ class SourceCache(Generic[EntryT]):
             return None
 
     def _write(self, name: str, entry: EntryT) -> None:
-        """Leave a file behind, for its owner only; a cache that cannot be written is no fault."""
+        """Write a file for its owner only; ignores a cache that cannot be written."""
         if self.folder is None:
             return
         temporary = self.folder / f".{secrets.token_hex(8)}.tmp"

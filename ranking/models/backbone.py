@@ -124,7 +124,7 @@ def chunks(lengths: Sequence[int], token_budget: int) -> list[list[int]]:
 
     Args:
         lengths: Tokens of each row.
-        token_budget: Upper bound of rows times longest row in a group; a longer row is a group of its own.
+        token_budget: Upper bound of rows times longest row in a group; a longer row is a separate group.
 
     Returns:
         Indices of rows, the longest rows first, each once.

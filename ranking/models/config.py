@@ -1,4 +1,4 @@
-"""What a neural evidence model is made of."""
+"""Configuration of a neural evidence model."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class ModelConfig(Section):
         context: What looks at the sequence of sentence vectors before the head. `none` with `early` is the
             plain cross-encoder (TAMU 2026, section 4.1.1).
         pooling: From tokens to a sentence's vector, where the fusion leaves it open.
-        position: Whether the head sees where in the document a sentence stands.
-        max_query_tokens: Longer queries are cut, and reported.
+        position: Whether the head sees the sentence's position in the document.
+        max_query_tokens: Longer queries are truncated, and reported.
         max_sentence_tokens: Longer sentences are cut, and reported.
         dropout: Before the head.
     """

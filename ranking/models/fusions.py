@@ -62,8 +62,8 @@ class LateFusion(EvidenceModel[LateSource]):
 
     Without document context the head is linear, and a linear function of `[r_q; r_i]` ranks the sentences of
     a document alike for every query: what the query adds is one constant for all of them. There the vectors'
-    product and distance are appended: `[r_q; r_i; r_q * r_i; |r_q - r_i|]`. This is no part of the paper,
-    which always has a context.
+    product and distance are appended: `[r_q; r_i; r_q * r_i; |r_q - r_i|]`. The paper, which always has a
+    context, does not need this.
     """
 
     source_type = LateSource
@@ -96,12 +96,12 @@ class LateFusion(EvidenceModel[LateSource]):
 class MidSource(TensorSource):
     """States of all tokens, one sentence after the other and nothing between them.
 
-    Sentences lie with the longest first, so that sentences of similar length are neighbours.
+    Sentences are ordered longest first, so that sentences of similar length are neighbours.
 
     Attributes:
         states: Shape (tokens, hidden).
-        lengths: Tokens of each sentence, in the order in which they lie.
-        rows: Which sentence of the document lies there.
+        lengths: Tokens of each sentence, in this order.
+        rows: Index in the document of each sentence.
         projected: Attention projections of the states, shape (tokens, 3 hidden), once they were needed in
             evaluation mode. They follow from the states and are not stored.
     """
@@ -199,7 +199,7 @@ class _Piece(NamedTuple):
     """Neighbouring sentences of a source that are put through the layer together.
 
     Attributes:
-        tokens: Where their tokens lie.
+        tokens: Positions of their tokens.
         shape: Sentences, and tokens of the longest.
         mask: True on tokens, of that shape; None when no sentence is padded.
     """
@@ -211,7 +211,7 @@ class _Piece(NamedTuple):
 
 def _pieces(source: MidSource, query_tokens: int, token_budget: int) -> Iterator[_Piece]:
     start = 0
-    # The longest lie first, and a stable sort leaves them so.
+    # The longest come first, and a stable sort keeps this order.
     for group in chunks([query_tokens + length for length in source.lengths], token_budget):
         lengths = [source.lengths[place] for place in group]
         longest, end = lengths[0], start + sum(lengths)
@@ -234,7 +234,7 @@ def _behind(query: Tensor, tokens: Tensor, piece: _Piece) -> Tensor:
 
 
 def build_model(config: ModelConfig, encoder: Encoder) -> EvidenceModel[Any]:
-    """Put the model together; what lies above the backbone is initialised at random.
+    """Build the model; layers above the backbone are initialised at random.
 
     Seed torch before, for the same weights again. The backbone is the attribute `backbone` of every model;
     all other parameters are new.

@@ -97,7 +97,7 @@ class TransformerContext(nn.Module):
 def build_context(
     kind: DocumentContext, input_size: int, hidden_size: int, heads: int, dropout: float
 ) -> tuple[nn.Module, int]:
-    """The context layer, and the width of what it returns."""
+    """The context layer and its output width."""
     if kind == "lstm":
         return LstmContext(input_size, hidden_size), 2 * (hidden_size // 2)
     if kind == "transformer":

@@ -1,4 +1,4 @@
-"""What all fusion types share: a document is encoded for any query, then scored for some."""
+"""Common interface of all fusion types: encode a document for any query, then score it for some."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ _SENTENCES = 4096
 class EvidenceModel(nn.Module, ABC, Generic[SourceT]):
     """Scores the sentences of one document for its queries.
 
-    `SourceT` is what is known of a document before any query: token ids where query and sentence meet in
+    `SourceT` represents a document before any query: token ids where query and sentence meet in
     the backbone, token states (`mid`) or sentence vectors (`late`) where they meet after it. It can be cached
     in evaluation mode; logits from a cached source equal those from a fresh one.
 
     Attributes:
         backbone: Pretrained; of all weights outside it, none is.
         head: Document context and classifier.
-        source_type: What a source is, where it is more than token ids and so worth to be cached.
+        source_type: Type of a source, if it is more than token ids and so worth caching.
     """
 
     source_type: ClassVar[type[TensorSource] | None] = None

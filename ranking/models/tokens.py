@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 TokenIds = Sequence[int]
-"""Of one text, without special tokens."""
+"""Token ids of one text, without special tokens."""
 
 
 class Row(NamedTuple):
@@ -55,7 +55,7 @@ class Layout:
 
 
 def read_layout(tokenizer: PreTrainedTokenizerBase) -> Layout:
-    """Learn the layout from what the tokenizer does to short texts.
+    """Infer the layout from the tokenization of short texts.
 
     Raises:
         ValueError: It puts special tokens where a layout has no place for them.

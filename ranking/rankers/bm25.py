@@ -15,8 +15,8 @@ BM25 = "bm25"
 class Bm25Ranker:
     """Lexical: BM25 (k1 1.5, b 0.75) with Snowball stems and without English stop words.
 
-    Its scores are from 0 up and no logits: they put sentences in order and are no probabilities. A sentence
-    that shares no word with the query has 0. Nothing is ever cut.
+    Its scores are non-negative, not logits: they order sentences and are not probabilities. A sentence
+    that shares no word with the query has 0. Texts are never truncated.
     """
 
     identity = BM25

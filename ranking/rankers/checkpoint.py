@@ -31,7 +31,7 @@ FORMAT = 1
 
 
 class DataRecord(Section):
-    """What a ranker learned from; names only, since a path may say more than it should.
+    """Training data of a ranker; names only, since a path may disclose more than it should.
 
     Attributes:
         sources: Names of the files or folders.
@@ -57,7 +57,7 @@ class DataRecord(Section):
 
 
 class SplitRecord(Section):
-    """What the cut-off was tuned on.
+    """Examples used to tune the cut-off.
 
     Attributes:
         groups_sha256: Of the sorted names of the held-out groups.
@@ -73,7 +73,7 @@ class SplitRecord(Section):
 
 
 class EncoderRecord(Section):
-    """What the backbone was before training: its name, and the fingerprint of its weights."""
+    """The backbone before training: its name, and the fingerprint of its weights."""
 
     name: str
     fingerprint: str
@@ -106,7 +106,7 @@ class RankerManifest(Section):
     @model_validator(mode="before")
     @classmethod
     def _without_stack(cls, values: Any) -> Any:
-        """Older versions record that nothing changes the scores; a ranker with a stack is refused."""
+        """Older versions record that nothing changes the scores; a ranker with a stack is rejected."""
         if isinstance(values, dict) and values.get("stack", ...) is None:
             return {name: value for name, value in values.items() if name != "stack"}
         return values
@@ -165,7 +165,7 @@ def read_manifest(folder: Path) -> RankerManifest:
 
 
 def read_split(folder: Path) -> SplitRecord:
-    """What was held out when a ranker was trained.
+    """Read the held-out examples of a ranker's training.
 
     Raises:
         RankerError: No such record is in the folder.
@@ -259,4 +259,4 @@ def _not_a_ranker(folder: Path) -> str:
         return "no such folder"
     if (folder / "training").is_dir():
         return f"its training has not ended: evigraph train --resume {folder}"
-    return f"it holds no {MANIFEST}, so it is no trained ranker"
+    return f"it lacks {MANIFEST}, so it is not a trained ranker"

@@ -17,7 +17,7 @@ from cases.texts import plural
 from ranking.measures import DEPTH, average_precision
 
 RRF_K = 60
-"""Of the paper; a larger one lets places far down count for more."""
+"""Constant of the paper; a larger one gives more weight to low positions."""
 
 
 class Fused(NamedTuple):
@@ -31,7 +31,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[str]], k: int = RRF_K) ->
     """Fuse rankings by the places of their documents alone; scores of different retrievers never meet.
 
     Args:
-        rankings: Ids, best first. Of an id that stands twice in one of them, the first place counts.
+        rankings: Ids, best first. If an id is repeated in one, its first position counts.
         k: At least 0.
 
     Returns:
@@ -84,10 +84,10 @@ class Ranking:
         """Hold scores against ids.
 
         Raises:
-            ValueError: An id stands twice, or scores are not as many or not finite.
+            ValueError: An id is repeated, or scores differ in number or are not finite.
         """
         if len(set(self.ids)) != len(self.ids):
-            raise ValueError("a document stands twice in a ranking")
+            raise ValueError("duplicate document in a ranking")
         if self.scores is None:
             return
         if len(self.scores) != len(self.ids) or not np.isfinite(self.scores).all():
@@ -117,7 +117,7 @@ def weighted_scores(
 
 
 def rank_scores(ranking: Ranking, how: RankToScore) -> Mapping[str, float]:
-    """What a place is worth, by id: `linear` (N - r + 1) / N, `reciprocal` 1 / r, `rrf` 1 / (60 + r).
+    """Value of a position, by id: `linear` (N - r + 1) / N, `reciprocal` 1 / r, `rrf` 1 / (60 + r).
 
     `minmax` takes the scores instead: 0 for the lowest, 1 for the highest, 1 for all where they are equal.
 

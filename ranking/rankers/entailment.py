@@ -29,7 +29,7 @@ Verdicts = NDArray[np.float64]
 
 
 class Judged(NamedTuple):
-    """What a model made of some texts.
+    """Judgements of a model on some texts.
 
     Attributes:
         verdicts: A row for every text.
@@ -50,7 +50,10 @@ class EntailmentModel(Protocol):
 
 
 MAX_TOKENS = 1024
-"""Of question and passage together, as in the released code; models with fewer positions take those."""
+"""Maximum length of question and passage together, as in the released code.
+
+Models with fewer positions take those.
+"""
 
 _BATCH = 8
 
@@ -59,7 +62,7 @@ _NAMES = ("entailment", "neutral", "contradiction")
 
 
 def label_order(id2label: Mapping[Any, Any], origin: str) -> tuple[int, int, int]:
-    """Where a model's scores of entailment, neutral and contradiction are.
+    """Columns of a model's scores for entailment, neutral and contradiction.
 
     Raises:
         RankerError: It has other labels.
@@ -93,7 +96,7 @@ class EntailmentReader:
 
     @property
     def identity(self) -> str:
-        """Name and hash of the folder, and the form of its input, which shapes what it says."""
+        """Name and hash of the folder, and the form of its input, which affects scores."""
         return f"{self._folder.name}@{self._classifier.hash}/{self._form}"
 
     def judge(self, question: str, texts: Sequence[str]) -> Judged:
@@ -120,6 +123,6 @@ class EntailmentReader:
         if self._form == "released":
             joined = [f"{asked} {self._classifier.tokenizer.sep_token or ''} {text}" for text in shown]
             return self._classifier.tokenize(joined, truncation=True, max_length=limit)
-        # The longer one gives way: nearly always the passage, but a question of a page is no reason to fail.
+        # Truncate the longer one: nearly always the passage, but a page-long question should not fail.
         options: dict[str, Any] = {"truncation": "longest_first", "max_length": limit}
         return self._classifier.tokenize(shown, [asked] * len(shown), **options)

@@ -31,7 +31,7 @@ _PACKAGED: Mapping[str, Callable[[], Ranker]] = {
     SIMILARITY: SimilarityRanker,
 }
 _KINDS: Mapping[str, Callable[[Path], Ranker]] = {LOGISTIC: LogisticRanker.open, "neural": _open_neural}
-"""What opens a checkpoint folder, by the `kind` of its `ranker.json`."""
+"""Functions that open a checkpoint folder, by the `kind` of its `ranker.json`."""
 
 
 def load_ranker(name: str) -> Ranker:
@@ -58,13 +58,13 @@ def load_ranker(name: str) -> Ranker:
 
 
 def name_with_identity(name: str, identity: str) -> str:
-    """What a person asked for and what that is: `support` is a logistic ranker, and says so."""
+    """Requested name with its identity: `support` is a logistic ranker."""
     known = name in _PACKAGED and not identity.startswith(name)
     return f"{name}, {identity}" if known else identity
 
 
 def located(name: str) -> str:
-    """The name of a packaged ranker as it is, and a folder by its absolute path, which holds elsewhere."""
+    """The unchanged name of a packaged ranker, or a folder's absolute path."""
     for prefix in (OF_A_FOLDER, CROSS_ENCODER):
         if name.startswith(prefix):
             model = Path(name.removeprefix(prefix)).expanduser()
@@ -74,7 +74,7 @@ def located(name: str) -> str:
 
 
 def examples_learned(folder: Path) -> int | None:
-    """How many examples the ranker in a folder was trained on; None where it does not say so."""
+    """Number of training examples of the ranker in a folder; None if not recorded."""
     try:
         content = json.loads((folder / CHECKPOINT).read_bytes())
         count = content["learned_from" if content["kind"] == LOGISTIC else "data"]["examples"]
@@ -85,7 +85,7 @@ def examples_learned(folder: Path) -> int | None:
 
 def _kind(name: str, path: Path) -> object:
     if not path.is_file():
-        where = f"its folder has no {CHECKPOINT}" if path.parent.is_dir() else "there is no such folder"
+        where = f"its folder has no {CHECKPOINT}" if path.parent.is_dir() else "folder not found"
         raise RankerError(
             f"ranker {name!r}: {where}; use {', '.join(_PACKAGED)}, {OF_A_FOLDER}FOLDER of a sentence"
             f" encoder, {CROSS_ENCODER}FOLDER of a cross-encoder, or the folder of a trained ranker"

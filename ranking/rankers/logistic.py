@@ -86,7 +86,7 @@ def sentence_features(
 
 
 class Provenance(Section):
-    """What a ranker learned from.
+    """Training data of a ranker.
 
     Attributes:
         licence: Of its labels and texts, with the attribution that it asks for.
@@ -100,7 +100,7 @@ class Provenance(Section):
 
 
 class LogisticWeights(Section):
-    """A fitted regression; `ranker.json` of its folder holds nothing else.
+    """A fitted regression: the content of `ranker.json` in its folder.
 
     Attributes:
         encoder: Identity of the sentence vectors behind the cosines.
@@ -130,7 +130,7 @@ class LogisticWeights(Section):
 
     @property
     def sha256(self) -> str:
-        """Of what shapes the scores; the cut-off and the origin do not."""
+        """Digest of the values that affect scores, so without the cut-off and the origin."""
         shaping = self.model_dump_json(exclude={"cutoff", "out_of_fold_f1", "learned_from"})
         return hashlib.sha256(shaping.encode()).hexdigest()
 
@@ -318,7 +318,7 @@ def _fit(seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]]) -> _Fitt
 
     columns = np.concatenate(seen)
     means, scales = columns.mean(axis=0), columns.std(axis=0)
-    # A column that is the same everywhere, but for rounding, tells nothing and must not divide by zero.
+    # A column that is constant up to rounding is uninformative and must not divide by zero.
     scales[scales < _NO_SPREAD] = 1.0
     model = LogisticRegression(max_iter=1000).fit((columns - means) / scales, np.concatenate(labels))
     return _Fitted(means, scales, model.coef_[0], float(model.intercept_[0]))
@@ -340,8 +340,8 @@ def _out_of_fold(
 def _both_classes(labels: list[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
     if len(set(np.concatenate(labels).tolist())) < 2:
         raise RankerError(
-            "evidence, or all else, stands in one group of examples alone, so nothing is learned once that is"
-            " left out; give more labelled examples"
+            "all evidence, or all other sentences, are in one group of examples, so nothing is learned"
+            " once it is left out; give more labelled examples"
         )
     return labels
 

@@ -25,7 +25,7 @@ _IDENTITY_DIGITS = 12
 
 
 class _Encoded(NamedTuple):
-    """What a model knows of a document before any query, and which sentences were over the limit."""
+    """Encoding of a document before any query, and the sentences over the limit."""
 
     source: Any
     cut: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What a ranker reads in place of the texts of a case: a query put together, acronyms spelled out."""
+"""Input of a ranker made from a case: composed query, expanded acronyms."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOTH = "Patient Narrative: {patient}\nClinician Question: {clinician}"
 
 
 class Query(NamedTuple):
-    """A query, and the parts of the case that it is made of."""
+    """A query, and the parts of the case it consists of."""
 
     text: str
     parts: tuple[Part, ...]
@@ -36,11 +36,10 @@ def retrieval_query(
     """Put a query together.
 
     Args:
-        mode: What is wanted. What the case lacks is left out; where nothing is left, the other part stands
-            in.
+        mode: Requested parts. Missing ones are left out; if none is left, the other part is used.
         patient: The message; may be blank.
         clinician: The question; may be blank.
-        prepare: What is done to each part.
+        prepare: Preparation of each part.
     """
     texts: dict[Part, str] = {"patient": patient, "clinician": clinician}
     there = [part for part, text in texts.items() if text.strip()]
@@ -62,7 +61,7 @@ class _AcronymFile(BaseModel):
 
     Attributes:
         extends: `packaged` adds to the packaged table, whose entries of the same name are replaced; `none`
-            stands in its place.
+            drops it.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -75,7 +74,7 @@ def load_acronyms(path: Path | None = None) -> Mapping[str, str]:
     """Long forms by acronym: the packaged table, or a YAML file that extends or replaces it.
 
     Raises:
-        InputError: The file cannot be read, or is no table.
+        InputError: The file cannot be read, or is not a table.
     """
     packaged = resources.files("ranking.packaged") / _PACKAGED
     if path is None:
@@ -91,8 +90,8 @@ def load_acronyms(path: Path | None = None) -> Mapping[str, str]:
 def expand_acronyms(text: str, table: Mapping[str, str]) -> str:
     """Put the long form in brackets after each acronym.
 
-    Only whole words of the very same letters count: no part of a word, and nothing beside a hyphen. A long
-    form that stands there already is not repeated.
+    Only whole words with exactly these letters count, not parts of a word or of a hyphenated one. A long form
+    that is already present is not repeated.
     """
     if not table:
         return text
@@ -130,8 +129,8 @@ _DROPPED = str.maketrans("", "", string.punctuation)
 def clean_for_retrieval(text: str) -> str:
     """Lower case, ASCII, without punctuation, and with single spaces.
 
-    Tabs and line ends that stand spelled out, such as a backslash before a t, are dropped with the quotes.
-    A text of which nothing would be left, as in another script, keeps everything but its superfluous spaces.
+    Tabs and line ends that are spelled out, such as a backslash before a t, are dropped with the quotes.
+    A text that would become empty, for example in another script, only loses superfluous spaces.
     """
     spaced = _collapsed(text)
     plain = _ESCAPES.sub("", spaced).encode("ascii", "ignore").decode()

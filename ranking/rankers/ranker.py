@@ -25,8 +25,8 @@ class Ranked:
         cut_sentences: Positions of sentences over the model's length limit, of which only the beginning was
             read.
         query_cut: Whether the query was over the limit.
-        unrelated: Positions of sentences that share nothing with the query, so that their scores are no
-            evidence for them and equal. Empty where a ranker cannot say so.
+        unrelated: Positions of sentences that share nothing with the query, so their scores are equal and
+            uninformative. Empty if a ranker cannot tell.
     """
 
     scores: Scores
@@ -55,7 +55,7 @@ class SourceRanker(Protocol):
     """A ranker that reads a source once for many queries."""
 
     def rank_many(self, queries: Sequence[str], sentences: Sequence[str]) -> Sequence[Ranked]:
-        """One result a query, each equal to that of `rank`."""
+        """One result per query, each equal to `rank`'s."""
 
 
 @runtime_checkable

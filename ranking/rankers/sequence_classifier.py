@@ -35,7 +35,7 @@ def read_config(folder: Path, origin: str, remedy: str) -> Mapping[str, Any]:
     """
     path = folder / "config.json"
     if not path.is_file():
-        where = "its folder has no config.json" if folder.is_dir() else "there is no such folder"
+        where = "its folder has no config.json" if folder.is_dir() else "folder not found"
         raise RankerError(f"{origin}: {where}; {remedy}")
     try:
         content = json.loads(path.read_bytes())
@@ -138,7 +138,7 @@ OF_A_FOLDER = f"{CLASSIFIER}:"
 """Before the folder of a cross-encoder."""
 
 MAX_TOKENS = 512
-"""Of question and passage together; models with fewer positions take those."""
+"""Maximum length of question and passage together; models with fewer positions take those."""
 
 _BATCH = 32
 _BATCH_ON_GPU = 256
@@ -180,7 +180,7 @@ class SequenceClassifierRanker:
             batch = {name: [values[place] for place in places] for name, values in encoded.items()}
             scores[places] = self._classifier.logits(batch)[:, 0]
         if not np.isfinite(scores).all():
-            raise RankerError(f"ranker {self.identity} gave a score that is no number")
+            raise RankerError(f"ranker {self.identity} returned NaN or infinity as a score")
         return Ranked(scores, *_cut(self._classifier, query, sentences, lengths))
 
 
@@ -189,7 +189,7 @@ def _refuse_several_labels(folder: Path) -> None:
     remedy = "use the folder of a transformers cross-encoder with one logit, such as ms-marco-MiniLM-L12"
     config = read_config(folder, origin, remedy)
     labels = config.get("id2label")
-    # A configuration without labels stands for two of them.
+    # A configuration without labels has two of them.
     count = len(labels) if isinstance(labels, dict) else config.get("num_labels", 2)
     if count != 1:
         raise RankerError(f"{origin}: it has {plural(count, 'label')}, and a reranker has one; {remedy}")
@@ -198,7 +198,7 @@ def _refuse_several_labels(folder: Path) -> None:
 def _cut(
     classifier: PairClassifier, query: str, sentences: Sequence[str], lengths: Sequence[int]
 ) -> tuple[tuple[int, ...], bool]:
-    """Which passages were cut, and whether the query was, beside any of them."""
+    """Which passages were truncated, and whether the query was, with any of them."""
     limit = classifier.limit
     full = [place for place, length in enumerate(lengths) if length == limit]
     room = limit - classifier.tokenizer.num_special_tokens_to_add(pair=True)

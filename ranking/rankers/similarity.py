@@ -21,7 +21,7 @@ OF_A_FOLDER = f"{SIMILARITY}:"
 class SimilarityRanker:
     """Scores are cosines, from -1 to 1: no logits and no probabilities.
 
-    The vectors of a document are kept for its next query. There is no index beside them: the inner products
+    The vectors of a document are kept for its next query. They need no index: the inner products
     of a query with 20,000 sentences take milliseconds, and they are exact.
     """
 

@@ -18,8 +18,8 @@ class ArchehrOptions(Section):
     """How cases are read.
 
     Attributes:
-        keys: Key files; without any, `NAME_key.json` beside `NAME.xml`.
-        query: What a note is searched for; None is the clinician's question, else the patient's words.
+        keys: Key files; without any, `NAME_key.json` next to `NAME.xml`.
+        query: Query for a note; None takes the clinician's question, else the patient's words.
     """
 
     reader: Literal["archehr"] = "archehr"

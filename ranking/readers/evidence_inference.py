@@ -46,7 +46,7 @@ class ArticleSentence:
 def split_article(text: str) -> tuple[ArticleSentence, ...]:
     """Split an article into the sentences of its sections; headings are none.
 
-    What is longer than 400 characters, mostly a table, is split at line ends.
+    Sentences longer than 400 characters, mostly tables, are split at line ends.
     """
     return tuple(
         sentence
@@ -97,12 +97,12 @@ class EvidenceInferenceOptions(Section):
     """How Evidence Inference is read.
 
     Attributes:
-        articles: The full texts; None for the `ei2_fulltext*.jsonl` beside the prompts.
+        articles: The full texts; None for the `ei2_fulltext*.jsonl` next to the prompts.
         split: Which questions, by the data set's own split; None for all.
         part: `abstract` leaves title and body out; their evidence with them. Three articles in a hundred call
             all their sections so: `max_sentences` bounds those too.
         max_sentences: Longest document; None for whole articles. A longer one is cut to neighbouring
-            sentences around one evidence sentence, which stands anywhere in them.
+            sentences around one evidence sentence, at a random position among them.
     """
 
     reader: Literal["evidence_inference"] = "evidence_inference"
@@ -147,12 +147,13 @@ class _SplitArticle(NamedTuple):
 def read_evidence_inference(path: Path, options: EvidenceInferenceOptions) -> Iterator[Example]:
     """Make an example of each question with evidence.
 
-    Evidence is every sentence that a valid span overlaps; valid is what the data set's verifiers confirmed in
-    label and reasoning. Questions without such a sentence are left out, as its absence is not annotated.
-    Examples are of the group of their article; `sentence_ids` are character offsets into it, `start-end`.
+    Evidence is every sentence that a valid span overlaps; a span is valid if the data set's verifiers
+    confirmed label and reasoning. Questions without such a sentence are left out, as its absence is not
+    annotated. Examples are of the group of their article; `sentence_ids` are character offsets into it,
+    `start-end`.
 
     Raises:
-        InputError: A file is missing or damaged, an id is used twice or unknown, or a span lies outside its
+        InputError: A file is missing or damaged, an id is used twice or unknown, or a span is outside its
             article.
     """
     prompts = the_one_named(path, PROMPTS) if path.is_dir() else path

@@ -103,7 +103,7 @@ ReaderName = Literal["scifact", "evidence_inference", "archehr", "jsonl"]
 ReaderOptions = Annotated[
     ScifactOptions | EvidenceInferenceOptions | ArchehrOptions | JsonlOptions, Field(discriminator="reader")
 ]
-"""A reader by its name, with what it leaves open."""
+"""A reader with its options, by name."""
 
 _OPTIONS: TypeAdapter[ReaderOptions] = TypeAdapter(ReaderOptions)
 _REMEDY = f"Name the reader: one of {', '.join(get_args(ReaderName))}"

@@ -22,8 +22,8 @@ class ScifactOptions(Section):
     """How SciFact is read.
 
     Attributes:
-        corpus: The abstracts; None for the `corpus*.jsonl` beside the claims.
-        cited: Whether abstracts that a claim cites, and that say nothing on it, are examples without
+        corpus: The abstracts; None for the `corpus*.jsonl` next to the claims.
+        cited: Whether cited abstracts without evidence for the claim are examples without
             evidence.
     """
 
@@ -49,7 +49,7 @@ class _Abstract(BaseModel):
 
 
 def read_scifact(path: Path, options: ScifactOptions) -> Iterator[Example]:
-    """Make an example of each claim and each abstract with evidence; the evidence is that of all rationales.
+    """Make an example of each claim and each abstract with evidence; it combines all rationales.
 
     Examples are of the group of their claim.
 

@@ -1,4 +1,4 @@
-"""From examples to what a training step takes: a document's token ids, its queries, their labels."""
+"""Input of a training step from examples: a document's token ids, its queries, their labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Document:
     """One document with all its queries.
 
     Attributes:
-        examples: What each query came from.
+        examples: Example of each query.
         places: Of each sentence, its place in the examples' labels; not all where a document was shortened.
     """
 
@@ -41,7 +41,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Documents, and what was left out of them.
+    """Prepared documents, and counts of omissions.
 
     Attributes:
         cut_sentences: How many sentences are longer than the model's limit and lose their end.

@@ -1,4 +1,4 @@
-"""What a training was asked to do, kept in its folder so that it can go on."""
+"""A training's job, kept in its folder so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class TrainingJob(Section):
     """A training.
 
     Attributes:
-        recipe: All values, with what the command line changed.
-        data: Paths that the examples come from.
-        reader: Of these paths; None lets each path tell.
-        data_sha256: Of what was read from the paths when the training began.
+        recipe: All values, with command-line changes.
+        data: Paths of the examples.
+        reader: Reader of these paths; None infers it from each path.
+        data_sha256: Digest of the data when the training began.
     """
 
     name: str
@@ -68,7 +68,7 @@ def write_job(folder: Path, job: TrainingJob) -> None:
 
 
 def read_job(folder: Path) -> TrainingJob:
-    """What the training in a folder was asked to do.
+    """Read the job of the training in a folder.
 
     Raises:
         RankerError: No training was begun there, it has ended, or its record is damaged.
@@ -85,10 +85,10 @@ def read_job(folder: Path) -> TrainingJob:
 
 
 def require_same(folder: Path, begun: TrainingJob, now: TrainingJob) -> None:
-    """Hold a resume against what was begun.
+    """Check that a resumed training has the same job.
 
     Raises:
-        RankerError: Recipe or data are not the same: the result would be that of neither.
+        RankerError: Recipe or data differ: the result would match neither.
     """
     if now.recipe.sha256 != begun.recipe.sha256:
         fields = [
@@ -127,7 +127,7 @@ def load_data(job: TrainingJob) -> TrainingData:
 
     Raises:
         InputError: A path is missing, damaged or of no known format.
-        RankerError: There is no reader of that name, or a recipe pre-trains on nothing.
+        RankerError: The reader is unknown, or a recipe pre-trains without data.
     """
     reader = reader_name(job.reader)
     examples = load_examples([Path(path) for path in job.data], reader)
@@ -145,7 +145,7 @@ def reader_name(name: str | None) -> ReaderName | None:
     """A name as the command line gives it.
 
     Raises:
-        RankerError: There is no such reader.
+        RankerError: The reader is unknown.
     """
     for known in get_args(ReaderName):
         if name == known:

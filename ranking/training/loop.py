@@ -76,7 +76,7 @@ class SilentWatcher:
 
 
 BEST = "best.safetensors"
-"""Weights of the best epoch so far, beside the state."""
+"""Weights of the best epoch so far, next to the state."""
 
 _SAVE_EVERY_S = 120.0
 _SMOOTHED_STEPS = 20
@@ -125,7 +125,7 @@ class PhasePlan:
 
     Attributes:
         documents: Each gives one step an epoch.
-        objective: What is minimised, with the weight of evidence that the training examples give.
+        objective: The loss, with the weight of evidence from the training examples.
         validate: Called after each epoch with the model and the epoch, from 1. None validates nothing.
     """
 
@@ -162,7 +162,7 @@ def run_phase(session: Session, plan: PhasePlan, model: EvidenceModel[Any]) -> N
     """Learn until the last epoch or until validation stops improving.
 
     Raises:
-        TrainingInterrupted: `stopping` said so.
+        TrainingInterrupted: `stopping` returned True.
         TrainingDiverged: A loss or gradient was not finite.
     """
     position = session.position
@@ -226,7 +226,7 @@ def accumulate_gradients(
 
 
 def epoch_order(count: int, seed: int, phase: str, epoch: int) -> list[int]:
-    """The order of an epoch's documents; it depends on nothing but the arguments, so a resume repeats it."""
+    """The order of an epoch's documents; it depends only on the arguments, so a resume repeats it."""
     order = list(range(count))
     random.Random(f"{seed}:{phase}:{epoch}").shuffle(order)  # noqa: S311
     return order

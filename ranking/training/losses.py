@@ -81,7 +81,7 @@ def listwise_loss(scores: Tensor, labels: Tensor) -> Tensor | None:
 
 
 def _precise(scores: Tensor) -> Tensor:
-    """Half precision loses what a margin of 0.2 is about."""
+    """Half precision is too coarse for a margin of 0.2."""
     return scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores
 
 
@@ -89,7 +89,7 @@ def balanced_pos_weight(examples: Iterable[Example]) -> float:
     """How many negative sentences there are for each positive one; unlabelled examples do not count.
 
     Raises:
-        ValueError: There is no positive sentence, or no negative one.
+        ValueError: A positive or a negative sentence is missing.
     """
     labels = [label for example in examples for label in example.labels or ()]
     positive = sum(labels)

@@ -22,7 +22,7 @@ class ObjectiveSettings(Section):
     Attributes:
         alpha: Share of the pointwise part in a hybrid; 0.1 lets the ranking part dominate.
         margin: By how many logits a positive sentence has to lead, of the pairwise part.
-        hard_negatives: How many of the highest negative sentences each positive one is held against.
+        hard_negatives: Number of highest-scored negative sentences that each positive one is compared with.
         pos_weight: Weight of a positive sentence in the pointwise part; see `balanced_pos_weight`.
     """
 
@@ -39,7 +39,7 @@ CutoffRule = Literal["best", "threshold", "gap", "adaptive", "top_k"]
 
 
 class SplitSettings(Section):
-    """What is held out for early stopping, for tuning the cut-off and for the reported figures.
+    """Held-out examples for early stopping, for tuning the cut-off and for the reported figures.
 
     Attributes:
         held_out: Share of the groups of examples.
@@ -57,7 +57,7 @@ class Pretraining(Section):
         data: Paths of labelled examples.
         epochs: Over them.
         max_examples: A random choice of as many; None takes all.
-        head: `carry` goes on with everything that was learned, `fresh` with the backbone alone.
+        head: `carry` keeps all learned weights, `fresh` only the backbone's.
     """
 
     data: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class TrainingRecipe(Section):
 
     Attributes:
         model: The architecture.
-        objective: What is minimised (TAMU 2026, section 4.1.2); its `pos_weight` is that below.
+        objective: The loss (TAMU 2026, section 4.1.2); takes its `pos_weight` from below.
         pos_weight: Weight of evidence in pointwise classification: `auto` is negatives over positives of
             the training examples, `off` is 1.
         epochs: At most.
@@ -86,7 +86,7 @@ class TrainingRecipe(Section):
         noise: In the queries of training examples (Abridge 2025, section 5.2); None adds none.
         max_sentences: Of a longer document, a step takes all evidence and a random choice of the rest.
         max_pairs: Query-sentence pairs of one pass; more are split, their gradients summed.
-        split: What is held out.
+        split: The held-out examples.
         cutoff: The rule that is tuned; `best` is the one that does best on the held-out examples.
         pretrain: None starts from the encoder alone.
         seed: Of weights, dropout, order and noise.
@@ -132,12 +132,12 @@ class TrainingRecipe(Section):
     @model_validator(mode="after")
     def _one_pos_weight(self) -> TrainingRecipe:
         if self.objective.pos_weight != 1:
-            raise ValueError("objective.pos_weight is not read: set pos_weight beside objective")
+            raise ValueError("objective.pos_weight is not read: set pos_weight next to objective")
         return self
 
     @property
     def sha256(self) -> str:
-        """Of all values, defaults included; comments and order do not count."""
+        """Digest of all values, including defaults; comments and order do not count."""
         return values_sha256(self)
 
 

@@ -1,4 +1,4 @@
-"""What a training needs to go on where it was: one file, replaced as a whole."""
+"""State for resuming a training: one file, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _STATE = "state.pt"
 
 
 class Position(BaseModel):
-    """Where a training is. The next step is `step` of the epoch.
+    """Position of a training. The next step is `step` of the epoch.
 
     Attributes:
         phase: 0 is the first that the recipe has.
-        best: The best validation so far; its weights are beside the state.
+        best: The best validation so far; its weights are next to the state.
         curve: Points so far, as written to `curve.jsonl`.
     """
 
@@ -42,7 +42,7 @@ def save_state(
     optimiser: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
 ) -> None:
-    """Replace what was saved before. A process that is killed in between leaves the older state.
+    """Replace the saved state. A process killed meanwhile leaves the older state.
 
     Raises:
         OSError: The disk is full, say; the older state is still there.
@@ -64,7 +64,7 @@ def save_state(
 
 
 def read_position(folder: Path) -> Position | None:
-    """Where the saved state is; None when there is none.
+    """Position of the saved state; None without one.
 
     Raises:
         RankerError: It is damaged.

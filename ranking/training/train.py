@@ -67,7 +67,7 @@ _LIBRARIES = ("torch", "transformers", "numpy")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A phase's data, ready for the loop, and what is written down about it."""
+    """A phase's data, ready for the loop, and its record."""
 
     prepared: Prepared
     record: DataRecord
@@ -90,7 +90,7 @@ def train(
 
     Raises:
         RankerError: The data do not do for the recipe, or the folder is not the job's.
-        TrainingInterrupted: `stopping` said so; the folder can be resumed.
+        TrainingInterrupted: `stopping` returned True; the folder can be resumed.
         TrainingDiverged: A loss was not finite; the ranker of the best epoch before, if any, is there.
         WeightsError: The encoder cannot be loaded.
     """
@@ -193,7 +193,7 @@ def _parts(job: TrainingJob, data: TrainingData, divided: Split, encoder: Encode
 
 
 def _chosen(examples: Sequence[Example], settings: Pretraining, seed: int) -> list[Example]:
-    """Those with evidence: an unanswerable question does not tell where an answer would be."""
+    """Examples with evidence: an unanswerable question does not show where an answer would be."""
     answered = sorted((one for one in examples if any(one.labels or ())), key=lambda one: one.id)
     if not answered:
         raise RankerError(
@@ -264,7 +264,7 @@ def _learn(
         run_phase(session, plan, model)
         position.phase, position.epoch = number + 1, 0
         if name == "pretrain" and recipe.pretrain is not None and recipe.pretrain.head == "fresh":
-            # The backbone is the same object, with what it has learned.
+            # The backbone is the same object, with its learned weights.
             model = _build(recipe, encoder).to(session.device)
     return model
 
@@ -338,7 +338,7 @@ def _notify(watcher: TrainingWatcher, parts: dict[Phase, _Part], held_out: Prepa
         )
         losses = {
             "examples without labels left out": record.unlabelled,
-            "examples left out that give no loss": record.no_loss,
+            "examples left out without a loss": record.no_loss,
             "sentences over the limit read in part": record.cut_sentences,
             "queries over the limit read in part": record.cut_queries,
             "long documents without some of their other sentences": record.shortened,

@@ -1,4 +1,4 @@
-"""What a model is worth on held-out examples: one pass of scores, the cut-offs tuned on them, the figures."""
+"""Evaluation of a model on held-out examples: one pass of scores, tuned cut-offs, figures."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def windows(largest: int, least: int) -> list[int]:
 
 
 def autocut(values: Floats, jumps: int = 1) -> int:
-    """How many scores stand before the `jumps`-th jump; all where there are fewer.
+    """Number of scores before the `jumps`-th jump; all if there are fewer jumps.
 
     Scores and places are both scaled to 0 to 1. A jump is a place where the scores run further ahead of a
     straight line than at both of its neighbours; the last place, than at the two before it.
@@ -101,7 +101,7 @@ def elbow(values: Floats) -> int:
 
 
 class Fitted(NamedTuple):
-    """What `released_fit` finds, all of scores over the highest one.
+    """Result of `released_fit`, for scores divided by the highest one.
 
     Attributes:
         window: J, the size of the first window from the lowest score up that fits worse than all; None
@@ -124,9 +124,9 @@ class Fitted(NamedTuple):
 def surprise(values: Floats) -> int:
     """Window minus the scores in it that are not surprising; 1 where every window fits.
 
-    The threshold of surprise is the lowest score over the highest one, as released: it is no probability.
-    Scores whose highest is not above 0 have no such ratio; all of them are kept. Of more than 130 scores not
-    every window is tried, so that 20,000 take seconds.
+    The threshold of surprise is the lowest score divided by the highest one, as released: it is not a
+    probability. Scores whose highest is not above 0 have no such ratio; all of them are kept. Of more than
+    130 scores not every window is tried, so that 20,000 take seconds.
     """
     size = values.size
     if size < 2:
@@ -177,7 +177,7 @@ def _window(excesses: Floats) -> tuple[float, float, float]:
 
 
 MIN_SCORES = 8
-"""Of fewer scores no tail is fitted, and all are kept."""
+"""With fewer scores, a tail is not fitted and all are kept."""
 
 _BELOW_THE_LOWEST = 1e-9
 

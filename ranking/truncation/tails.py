@@ -61,7 +61,7 @@ class _Loss:
         last = int(self._excesses.searchsorted(place - 1 / rate)) if rate < 0 else self._size
         possible = self._excesses[first:last]
         with np.errstate(divide="ignore", invalid="ignore"):
-            # By rounding, the last one may stand at the end of the tail or beyond it.
+            # Rounding may put the last one at the end of the tail or beyond it.
             logs = np.log1p((possible - place) * rate)
         return (shape + 1) * float(logs.sum()) / shape + (self._size - possible.size) * _PENALTY
 
@@ -83,7 +83,7 @@ def minimize(
     start: tuple[float, float, float],
     is_settled: Callable[[list[Corner]], bool] = lambda corners: False,
 ) -> tuple[float, float, float]:
-    """Where the simplex has shrunk to nothing, or 600 steps or calls are used up."""
+    """Minimum at which the simplex has collapsed, or after 600 steps or calls."""
     corners = [(loss(*at), *at) for at in _corners(start)]
     corners.sort(key=_HEIGHT)
     calls, steps = 4, 1

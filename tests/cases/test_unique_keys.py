@@ -26,7 +26,7 @@ from storage.unique_keys import RepeatedKey, loads
     ],
 )
 def test_the_object_is_named_by_its_line(text: str, line: int) -> None:
-    with pytest.raises(RepeatedKey, match=f"stands twice in one object, the second time in line {line};"):
+    with pytest.raises(RepeatedKey, match=f"in one object, again in line {line};"):
         loads(text.removeprefix("\ufeff"))
     assert loads('{"a": {"b": 1}, "c": {"b": 2}}') == {"a": {"b": 1}, "c": {"b": 2}}
 
@@ -37,16 +37,14 @@ def test_files_of_cases_keys_and_reviews(tmp_path: Path) -> None:
         json.dumps(case) + "\n" + '{"case_id": "k2", "case_id": "k3", "narrative": "n", "sentences": ["s"]}\n'
     )
     _, second = find_cases([tmp_path / "cases.jsonl"], [])
-    assert isinstance(second, InvalidCase) and "line 2: key 'case_id' stands twice" in second.fault
+    assert isinstance(second, InvalidCase) and "line 2: duplicate key 'case_id'" in second.fault
     (tmp_path / "key.json").write_text('[\n{"case_id": "1",\n "answers": [], "answers": []}]')
-    with pytest.raises(
-        InputError, match=r"key 'answers' stands twice in one object, the second time in line 3;"
-    ):
+    with pytest.raises(InputError, match=r"duplicate key 'answers' in one object, again in line 3;"):
         read_archehr_key(tmp_path / "key.json")
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="duplicate key"):
         read_json(tmp_path / "key.json")
     line = {"case_id": "k1", "labels": {"1": "essential"}, "answer": None}
     content = make_review(line, reviewer="R", comment="c").model_dump_json()
     (tmp_path / "reviews.jsonl").write_text(content[:-1] + ',"comment":"d"}\n')
-    with pytest.raises(RunError, match=r"reviews\.jsonl: line 1: key 'comment' stands twice"):
+    with pytest.raises(RunError, match=r"reviews\.jsonl: line 1: duplicate key 'comment'"):
         Reviews(tmp_path).latest()

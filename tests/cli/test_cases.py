@@ -66,7 +66,7 @@ def test_questions_of_pubmedqa_become_those_of_bioasq(tmp_path: Path) -> None:
     ("arguments", "fault"),
     [
         (("scifact", "none", "--out", "x.jsonl"), "none: no such file or folder"),
-        (("scifact", "scifact", "--out", "x.jsonl", "--part", "3/2"), "'3/2' is no part"),
+        (("scifact", "scifact", "--out", "x.jsonl", "--part", "3/2"), "invalid part: '3/2'"),
         (("scifact", "scifact", "--out", "no/x.jsonl"), "no/x.jsonl: cannot be written"),
         (("pubmedqa", "maybe.json", "--out", "x.json"), "no question in it is answered yes or no"),
         (("pubmedqa", "none.json", "--out", "x.json"), "none.json: cannot be read"),

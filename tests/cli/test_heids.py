@@ -72,7 +72,7 @@ def test_the_sweep_at_the_runs_threshold_is_its_score(folder: Path) -> None:
     [
         ("heids", ["--votes", "7"], "recipes of 'heids' have no field for --votes; leave it out"),
         ("tamu", ["--retriever", "bm25"], "recipes of 'tamu' have no field for --retriever; leave it out"),
-        ("heids", ["--retriever", "nowhere"], "ranker 'nowhere': there is no such folder"),
+        ("heids", ["--retriever", "nowhere"], "ranker 'nowhere': folder not found"),
         ("heids", ["--evidence", "ranker"], "recipes of 'heids' have no field for --evidence; leave it out"),
         (
             "heids",

@@ -38,7 +38,7 @@ def test_what_cannot_be_a_submission_is_refused_in_one_line(tmp_path: Path) -> N
     (tmp_path / "plain.jsonl").write_text('{"id": "1", "query": "q", "sentences": ["a", "b"]}\n')
     ended = evigraph("rank", "bm25", "plain.jsonl", "--submission", "s.zip", folder=tmp_path)
     assert (ended.code, ended.out) == (2, "")
-    assert "no case of ArchEHR-QA" in ended.line
+    assert "not a case of ArchEHR-QA" in ended.line
 
 
 def test_every_cut_off_is_scored_in_one_table(tmp_path: Path) -> None:

@@ -69,12 +69,12 @@ def test_weights_are_tuned_on_a_named_part(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--part", "3/2"), "'3/2' is no part"),
+        (("--part", "3/2"), "invalid part: '3/2'"),
         (("--tune", "1/2"), "weights are chosen for rerankers"),
-        (("--tune", "half", "--reranker", "bm25"), "--tune: 'half' is no part"),
+        (("--tune", "half", "--reranker", "bm25"), "--tune: invalid part: 'half'"),
         (("--depths", "10,x"), "give numbers, such as 10,100"),
         (("--depths", "0,10"), "from 1 to 1000"),
-        (("--reranker", "classifier:none"), "there is no such folder"),
+        (("--reranker", "classifier:none"), "folder not found"),
         (("--retriever", "hybrid"), "needs an index of vectors"),
         (("--index", "none"), "index"),
     ],

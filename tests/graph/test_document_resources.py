@@ -103,7 +103,7 @@ async def test_a_reranker_that_nobody_reads_is_not_opened(documents: dict[str, A
 
 
 async def test_a_reranker_that_is_not_there_is_told_before_the_run() -> None:
-    with pytest.raises(RankerError, match="there is no such folder"):
+    with pytest.raises(RankerError, match="folder not found"):
         await opened(DocumentReranker(), recipe(reranker="classifier:no/such/folder"))
 
 

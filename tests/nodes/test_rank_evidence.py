@@ -95,7 +95,7 @@ async def test_a_note_without_sentences_is_invalid_input(bench: Bench) -> None:
 
 async def test_a_score_that_is_no_number_fails_the_case(bench: Bench) -> None:
     context = bench.context(ranker=ChosenScores([1, float("nan"), 1]), evidence=RANKED)
-    with pytest.raises(NodeFailure, match="ranker chosen@1 gave a score that is no number"):
+    with pytest.raises(NodeFailure, match="ranker chosen@1 returned NaN or infinity"):
         await run_node(rank_evidence, {"case_id": "q"}, context)
 
 

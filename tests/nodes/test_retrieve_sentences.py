@@ -235,7 +235,7 @@ async def test_a_note_without_sentences_is_invalid_input(bench: Bench) -> None:
 async def test_a_score_that_is_no_number_fails_the_case(bench: Bench, value: float) -> None:
     good, bad = ChosenScores([1, 1, 1]), ChosenScores([1, value, 1], identity="bad@1")
     for pair in ((bad, None), (good, bad)):
-        with pytest.raises(NodeFailure, match="ranker bad@1 gave a score that is no number"):
+        with pytest.raises(NodeFailure, match="ranker bad@1 returned NaN or infinity"):
             await run_node(retrieve_sentences, {"case_id": "q"}, given(bench.context(system="heids"), *pair))
 
 

@@ -17,7 +17,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 def test_what_says_more_than_it_shows_is_refused(tmp_path: Path, text: str) -> None:
     file = tmp_path / "odd.yaml"
     file.write_text(text)
-    with pytest.raises(PromptError, match=r"by an alias|stands twice"):
+    with pytest.raises(PromptError, match=r"by an alias|duplicate key"):
         read_yaml(file)
 
 

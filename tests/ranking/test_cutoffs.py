@@ -191,7 +191,7 @@ def test_parameters_have_defaults(text: str, rule: Cutoff) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("treshold=0.4", "no cut-off; there are threshold="),
+        ("treshold=0.4", "choose from threshold="),
         ("threshold=1.4", "tau: Input should be less than or equal to 1"),
         ("top_k=x", "k: Input should be a valid integer"),
         ("top_k=1,2", "at most k"),
@@ -199,7 +199,7 @@ def test_parameters_have_defaults(text: str, rule: Cutoff) -> None:
         ("elbow=min:0", "minimum: Input should be greater than or equal to 1"),
         ("gap=min:2", "max_k: Input should be a valid integer"),
         ("surprise_clean=0", "alpha: Input should be greater than 0"),
-        ("", "no cut-off"),
+        ("", "unknown cut-off"),
     ],
 )
 def test_a_wrong_rule_is_told(text: str, words: str) -> None:

@@ -98,7 +98,7 @@ def test_minmax_of_places_alone_is_refused() -> None:
 
 
 def test_a_ranking_with_a_document_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="duplicate document"):
         Ranking(("a", "a"))
 
 

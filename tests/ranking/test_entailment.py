@@ -91,7 +91,7 @@ def test_half_a_surrogate_pair_is_no_reason_to_fail(reader: EntailmentReader) ->
 
 
 def test_a_folder_that_is_not_there_names_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(RankerError, match=r"there is no such folder; use llm, or the folder of"):
+    with pytest.raises(RankerError, match=r"folder not found; use llm, or the folder of"):
         EntailmentReader(tmp_path / "none")
 
 

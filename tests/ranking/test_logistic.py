@@ -131,7 +131,7 @@ def test_what_was_read_in_part_is_reported(fitted: LogisticRanker) -> None:
         ([replace(one, group="all") for one in EXAMPLES], "1 groups of examples are too few to leave out"),
         (
             [EXAMPLES[0], *(replace(one, labels=(False,) * 5) for one in EXAMPLES[2:])],
-            "evidence, or all else, stands in one group of examples alone",
+            "all evidence, or all other sentences, are in one group",
         ),
     ],
 )
@@ -219,7 +219,7 @@ def test_an_unknown_name_names_the_choices() -> None:
     with pytest.raises(RankerError) as caught:
         load_ranker("logistics")
     assert str(caught.value) == (
-        "ranker 'logistics': there is no such folder; use logistic, support, bm25, similarity,"
+        "ranker 'logistics': folder not found; use logistic, support, bm25, similarity,"
         " similarity:FOLDER of a sentence encoder, classifier:FOLDER of a cross-encoder, or the folder of a"
         " trained ranker"
     )

@@ -106,6 +106,6 @@ def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
 def test_a_foreign_file_in_the_place_is_left_alone(tmp_path: Path) -> None:
     partial = tmp_path / "ranked.jsonl.partial"
     partial.write_text("my own notes\n")
-    with pytest.raises(InputError, match="is no begun ranking"):
+    with pytest.raises(InputError, match="is not a partial ranking"):
         PartialFile(tmp_path / "ranked.jsonl", MADE_BY)
     assert partial.read_text() == "my own notes\n"

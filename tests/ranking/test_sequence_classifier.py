@@ -86,7 +86,7 @@ def test_a_classifier_with_several_labels_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RankerError, match="there is no such folder"):
+    with pytest.raises(RankerError, match="folder not found"):
         load_ranker(f"classifier:{tmp_path / 'none'}")
 
 

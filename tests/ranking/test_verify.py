@@ -73,7 +73,7 @@ def test_bm25_has_no_probabilities_so_nothing_is_supported() -> None:
 
 
 def test_a_probability_is_refused_for_bm25() -> None:
-    with pytest.raises(RankerError, match="bm25 gives no probabilities"):
+    with pytest.raises(RankerError, match="bm25 does not return probabilities"):
         verify(Bm25Ranker(), ["fever"], SOURCE, threshold=0.3)
 
 

@@ -48,7 +48,7 @@ async def test_a_dry_run_counts_no_call_for_what_a_ranker_labels() -> None:
 
 async def test_an_unknown_ranker_is_told_before_anything_runs() -> None:
     with pytest.raises(
-        RankerError, match="ranker 'none': there is no such folder; use logistic, support, bm25, similarity, "
+        RankerError, match="ranker 'none': folder not found; use logistic, support, bm25, similarity, "
     ):
         await assemble(request("both", ranker="none"), print, Servers(print))
 

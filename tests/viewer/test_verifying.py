@@ -66,4 +66,4 @@ def test_a_case_without_an_answer_has_no_such_link(tmp_path: Path) -> None:
 def test_a_ranker_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
     with client(tmp_path, str(tmp_path / "nowhere"), answer="The drain helped.") as reader:
         told = reader.get("/runs/run/verify", params={"id": "a/b?c"})
-    assert told.status_code == 422 and "there is no such folder" in told.text
+    assert told.status_code == 422 and "folder not found" in told.text

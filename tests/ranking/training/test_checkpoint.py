@@ -93,7 +93,7 @@ def test_a_missing_file_is_named(copy: Path, name: str) -> None:
 
 
 def test_a_folder_without_a_manifest_is_no_ranker(tmp_path: Path) -> None:
-    with pytest.raises(RankerError, match=r"it holds no ranker\.json"):
+    with pytest.raises(RankerError, match=r"it lacks ranker\.json"):
         NeuralRanker.open(tmp_path)
 
 

@@ -35,7 +35,7 @@ def test_a_wrong_value_names_its_field(tmp_path: Path) -> None:
 
 
 def test_the_weight_of_evidence_has_one_place() -> None:
-    with pytest.raises(RankerError, match="set pos_weight beside objective"):
+    with pytest.raises(RankerError, match="set pos_weight next to objective"):
         TRAINING_RECIPES.check(TrainingRecipe, {"objective": {"pos_weight": 2}}, "mine")
 
 
