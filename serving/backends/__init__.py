@@ -40,12 +40,12 @@ def demand_allowed(name: ModelName) -> None:
 
 
 def addresses(name: ModelName) -> tuple[str, ...]:
-    """Where its requests go, as far as that is known beforehand; nowhere for a model in this process."""
+    """Addresses of its requests, as far as known beforehand; empty for a model in this process."""
     return name.base_urls or _provider(name.provider).services()
 
 
 def catalogue() -> list[Entry]:
-    """All ways to name a model, with what each one needs on this machine. Asks nothing outside it."""
+    """All ways to name a model, with each one's requirements on this machine. Sends no requests."""
     return [entry for provider in PROVIDERS for entry in _provider(provider).catalogue()]
 
 

@@ -1,4 +1,4 @@
-"""What every provider gives: how its models are listed and connected, and how a connected one is asked."""
+"""Interface of providers: list and connect models, and send requests to a connected one."""
 
 from __future__ import annotations
 
@@ -60,26 +60,26 @@ class Backend:
     """A model with what sets its provider apart.
 
     Attributes:
-        servers: Where it answers at the start; several serve the same weights.
-        revision: What is known of the weights, for the journal and the run manifest.
+        servers: Its servers at the start; several serve the same weights.
+        revision: Known revision of the weights, for the journal and the run manifest.
         constraints: How replies can be constrained to a schema, the best first; requests use the first.
         many_samples: Whether one request can bring several samples (`n`).
         takes_seed: Whether a seed is sent; it shapes the reply and is therefore part of a call's key.
         may_try_seed: Whether the probe may find out; a seed ends vLLM's CPU engine.
         logprobs: Whether log-probabilities of the reply's tokens can be had.
         scores_choices: Whether it gives the log-probabilities of choices, though not those of every token.
-        choices_at_once: Choice requests under way at once, beside the others; 0 where they share the places.
+        choices_at_once: Concurrent choice requests, in addition to the others; 0 if they share the slots.
         start_connections: Requests under way at once at the start, on each server.
         max_connections: Their limit.
-        context_length: In tokens, None where it is not known.
-        count_tokens: Exact length of a conversation in tokens, None where there is no tokenizer.
-        probes: Whether small requests at the start can find out more than is known of the provider.
+        context_length: In tokens; None if unknown.
+        count_tokens: Exact length of a conversation in tokens; None without a tokenizer.
+        probes: Whether a probe at the start can add to the known facts.
         unlisted: That a server does not list the model, as the beginning of a message; empty if it does.
         abilities: What its requests may contain; grows while the service refuses parts of them.
-        describe: Adds to `abilities` what the service says about the model, None where it has no endpoint for
-            that. Raises nothing.
+        describe: Adds the service's information on the model to `abilities`; None without an endpoint for it.
+            Never raises.
         effort: How much it is to think in its role; None leaves that to the provider.
-        batches: What takes its calls in batches; None where each is a request of its own.
+        batches: Takes its calls in batches; None if each is a separate request.
     """
 
     name: ModelName
@@ -105,7 +105,7 @@ class Backend:
 
     @property
     def weighs_choices(self) -> bool:
-        """Whether a request for choices comes back with their log-probabilities."""
+        """Whether a request for choices returns their log-probabilities."""
         if self.abilities.may_think(self.effort) or "logprobs" in self.abilities.refused:
             return False
         return self.logprobs or self.scores_choices
@@ -129,10 +129,10 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """What a row of `model_name.PROVIDERS` leads to.
+    """Provider of a row of `model_name.PROVIDERS`.
 
     Attributes:
-        connect: Makes a model ready; raises a ModelError with what is wrong and what to do.
+        connect: Makes a model ready; raises a ModelError with fault and remedy.
         catalogue: The ways to name its models. Looks at this machine only.
         services: Addresses that are asked where a model's name has none; none for a model in this process.
     """

@@ -32,13 +32,13 @@ DESCRIBE_TIMEOUT_S = 10.0
 
 _LOG = logging.getLogger(__name__)
 
-TOOL_DESCRIPTION = "Gives the reply."
-"""Of the tool that a model is forced to call where a provider has no better constraint."""
+TOOL_DESCRIPTION = "Returns the reply."
+"""Description of the tool that a model is forced to call if its provider has no better constraint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostedProvider:
-    """What is known of a hosted provider before anything is sent.
+    """Facts about a hosted provider, known before any request.
 
     Attributes:
         name: As in `provider:name`, and as `init_chat_model` has it.
@@ -54,14 +54,14 @@ class HostedProvider:
         own_client: Gives a model of a class that takes no client one that follows no redirects and takes no
             reply of any size, and returns that.
         other_keys: Variables that can hold a key instead.
-        speaks_openai: Whether an address in a model's name is that of a server with OpenAI's protocol.
-        tool_url: The address for requests that force a tool, None where they go where all others go.
+        speaks_openai: Whether an address in a model's name means a server with OpenAI's protocol.
+        tool_url: The address for requests that force a tool; None if the same as for all others.
         service: Its address.
         service_variables: Environment variables with which its LangChain class takes another one.
-        other_service: Where requests go instead, with credentials of other kinds, as far as other variables
-            say so; None where they do not.
-        describe: Asks the service about a model, where it has an endpoint for that: what is known beforehand
-            may be older than the model.
+        other_service: Where requests go instead, with credentials of other kinds, if other variables select
+            it; None if they do not.
+        describe: Asks the service about a model, if it has an endpoint for that: built-in facts may be older
+            than the model.
         batches: Module and function that connect a model whose calls go in batches; empty without batches.
         families: How the names of its models begin.
         example: A model of it.
@@ -129,7 +129,7 @@ def _connect(facts: HostedProvider, name: ModelName) -> Backend:
     Nothing is sent to a service.
 
     Raises:
-        ModelError: The provider's package or API key is missing, the key cannot stand in a header, or a
+        ModelError: The provider's package or API key is missing, the key is not allowed in a header, or a
             server does not serve the model.
     """
     if name.base_url is not None and facts.speaks_openai:
@@ -155,7 +155,7 @@ def demand_key(facts: HostedProvider, name: ModelName) -> None:
     """Report a missing package or key in one line of ours; one class notices a key only at its first request.
 
     Raises:
-        ModelError: The package or the key is missing, or the key cannot stand in a header.
+        ModelError: The package or the key is missing, or the key is not allowed in a header.
     """
     if installed(facts.package.replace("-", "_"), facts.package) != "ready":
         raise ModelError(f"model {str(name)!r} needs a package: pip install {facts.package}")
@@ -202,7 +202,7 @@ def chat_model(
     from langchain.chat_models import init_chat_model
     from langchain_core.language_models import BaseChatModel
 
-    # The classes write a reply that breaks its schema all the same; we count for ourselves what is odd in it.
+    # The classes still return a reply that breaks its schema; we count its oddities ourselves.
     warnings.filterwarnings("ignore", "Pydantic serializer warnings", UserWarning)
     # Retries and the time limit belong to the client's own loop; the SDK's would multiply with them.
     settings: dict[str, Any] = {"max_retries": 0, "timeout": None, **facts.settings()}
@@ -250,14 +250,14 @@ def model_abilities(facts: HostedProvider, name: ModelName, model: BaseChatModel
 async def _describe(
     facts: HostedProvider, name: ModelName, model: BaseChatModel, abilities: Abilities
 ) -> None:
-    """Add to `abilities` what the service says about a model; a service that says nothing changes nothing."""
+    """Add the service's information on a model to `abilities`, if it has any."""
     assert facts.describe is not None
     try:
         async with asyncio.timeout(DESCRIBE_TIMEOUT_S):
             stated = await facts.describe(model, name.name)
     except Exception as error:
-        # The plainest request comes next, and reports what is wrong with a key or a service.
-        _LOG.info("%s says nothing about its model: %s", facts.name, error)
+        # The plainest request comes next, and reports faults of a key or a service.
+        _LOG.info("%s does not describe its model: %s", facts.name, error)
         return
     abilities.thinks |= stated.thinks
     abilities.efforts = stated.efforts or abilities.efforts

@@ -23,7 +23,7 @@ MAX_REPLY_BYTES = 64 * 2**20
 
 _MAX_SMALL_BYTES = 2**20
 SMALL_REPLY_S = 20.0
-"""Of a reply to a probe: the model may think for long before, but a few words are soon sent."""
+"""Time limit of a probe's reply: the model may think for long before, but a few words are soon sent."""
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -75,7 +75,7 @@ class HttpJson:
         """The status of a GET, a redirect's own among them; 0 where the server does not answer in time.
 
         Raises:
-            CallError: Its certificate is refused, which no retry can fix.
+            CallError: Its certificate is rejected, which a retry cannot fix.
         """
         import aiohttp
 
@@ -135,7 +135,7 @@ def _response_class() -> type[aiohttp.ClientResponse]:
                     raise CallError("connection", f"more than {_MAX_INTERIM} interim responses and no reply")
                 return message, payload
 
-            # aiohttp drops them itself, and tells nobody.
+            # aiohttp drops them silently.
             vars(protocol)["read"] = counted
             try:
                 return await super().start(connection)

@@ -46,7 +46,7 @@ def chat_messages(messages: Sequence[Message]) -> list[BaseMessage]:
 
 
 def answers_of_chat(result: ChatResult, asked: int) -> list[Answer]:
-    """Read what a class makes of a response, as it comes out of its `agenerate`."""
+    """Read the result of a class's `agenerate`."""
     if len(result.generations) == 1 and result.llm_output is not None:
         # langchain-core does so there.
         message = result.generations[0].message
@@ -55,7 +55,7 @@ def answers_of_chat(result: ChatResult, asked: int) -> list[Answer]:
 
 
 def answers_of(result: LLMResult, asked: int) -> list[Answer]:
-    """Read what a chat model gave for one conversation of which `asked` samples were wanted."""
+    """Read a chat model's result for one conversation with `asked` requested samples."""
     generations = [item for item in result.generations[0] if isinstance(item, ChatGeneration)]
     usages = [getattr(item.message, "usage_metadata", None) or {} for item in generations]
     reads = [token_count(usage.get("input_tokens")) for usage in usages]

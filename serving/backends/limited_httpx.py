@@ -1,4 +1,4 @@
-"""Where requests of providers' clients may go, and how large replies may be: httpx knows neither."""
+"""Limits on hosts and reply sizes for providers' clients, which httpx lacks."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _MAX_LIST_BYTES = 2**24
 _NO_LIST = (404, 405, 500, 501)
 """Statuses of servers without a route for models."""
 _MAX_NAMES, _MAX_NAME = 50, 200
-"""Of the models that a server lists, in a message."""
+"""Limits for a server's list of models in a message."""
 
 _VLLM: tuple[Constraint, ...] = ("grammar", "json_schema", "json_object", "none")
 _OTHERS: tuple[Constraint, ...] = ("json_schema", "object_schema", "json_object", "none")
@@ -54,7 +54,7 @@ def connect_server(name: ModelName, key_variable: str) -> Backend:
     """Reach the servers, check that they serve the model, and read its context length.
 
     Raises:
-        ModelError: None of them answers, or the key cannot stand in a header.
+        ModelError: None of them answers, or the key is not allowed in a header.
     """
     key = api_key(key_variable) or "EMPTY"
     found = _look_at_all(name, key, key_variable)
@@ -111,7 +111,7 @@ def _server(
         # vLLM's `/health` asks the engine; a dead one still lists its models.
         place = f"{address.removesuffix('/v1')}/health" if is_vllm else f"{address}/models"
         # A gateway may serve no such route, or not to everyone; one that refuses is up. `transformers serve`
-        # answers 500 where there is no cache folder of the hub.
+        # answers 500 without a cache folder of the hub.
         return 0 < await http.status(place, HEALTH_TIMEOUT_S) < sick_from
 
     return Server(address, complete, is_up, http.close, reached, key=key_variable)
@@ -146,11 +146,11 @@ def _look_at_all(name: ModelName, key: str, key_variable: str) -> list[_Look | M
 async def _look(name: ModelName, base_url: str, key: str, key_variable: str) -> _Look | ModelError:
     url = f"{base_url.rstrip('/')}/models"
     if not host_of(url):
-        return ModelError(f"cannot reach {url} for model {str(name)!r}: it is no address of a server")
+        return ModelError(f"cannot reach {url} for model {str(name)!r}: it is not the address of a server")
     try:
         served = {entry["id"]: entry for entry in json.loads(await _get(url, key))["data"]}
     except CallError as error:
-        return ModelError(f"server {url} gives no list of models: {error}")
+        return ModelError(f"server {url} does not list its models: {error}")
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         if status in _NO_LIST:
@@ -173,7 +173,7 @@ async def _look(name: ModelName, base_url: str, key: str, key_variable: str) -> 
 
 
 def _names(served: Iterable[object]) -> str:
-    """Models by name; a server may list thousands, and call them what it likes."""
+    """Models by name; a server may list thousands, with any names."""
     names = [str(name)[:_MAX_NAME] for name in served]
     more = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
     return (", ".join(names[:_MAX_NAMES]) or "none") + more
@@ -236,7 +236,7 @@ async def _look_at_template(
 def _vllm_token_counter(
     name: ModelName, http: HttpJson, servers: Sequence[Server]
 ) -> Callable[[Sequence[Message]], Awaitable[int]]:
-    """Ask vLLM's own tokenizer; its route stands beside `/v1`. All servers have the same."""
+    """Ask vLLM's own tokenizer; its route is next to `/v1`. All servers have the same."""
     urls = [f"{server.endpoint.removesuffix('/v1')}/tokenize" for server in servers]
 
     async def count(messages: Sequence[Message]) -> int:
@@ -249,7 +249,7 @@ def _vllm_token_counter(
                     response = await http.post(url, {"model": name.name, "messages": turns})
                 counted = token_count(response["count"])
                 if counted == UNKNOWN:
-                    raise CallError("connection", f"{url}: its count is no number of tokens")
+                    raise CallError("connection", f"{url}: its token count is not a number")
                 return counted
             except Exception as error:
                 # Any failure of the counter leaves the count to the request itself.

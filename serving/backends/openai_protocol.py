@@ -87,12 +87,12 @@ def answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
     """Read a response.
 
     Raises:
-        CallError: It is no chat completion, or another model gave it.
+        CallError: It is not a chat completion, or is from another model.
     """
     try:
         return _answers(response, asked_model, samples)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
-        raise CallError("connection", "the server's reply is no chat completion") from None
+        raise CallError("connection", "the server's reply is not a chat completion") from None
 
 
 def _answers(response: Any, asked_model: str, samples: int) -> list[Answer]:

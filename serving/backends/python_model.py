@@ -53,7 +53,7 @@ def name_of(chat_model: BaseChatModel) -> ModelName:
     """
     settings = {**_changed_fields(chat_model), **chat_model._identifying_params}
     settings = {key: value for key, value in settings.items() if not _NO_SETTING.search(key)}
-    # Other objects are shown by their class: what they print may differ from process to process.
+    # Other objects are shown by their class: their repr may differ between processes.
     shown = json.dumps(settings, sort_keys=True, default=lambda value: type(value).__name__)
     hashed = hashlib.sha256(shown.encode()).hexdigest()[:8]
     model = next((str(settings[key]) for key in ("model_name", "model", "model_id") if key in settings), "")
@@ -80,7 +80,7 @@ def addresses_of(chat_model: BaseChatModel) -> tuple[str, ...]:
 
 
 def _addresses(holder: object, depth: int, seen: set[int]) -> Iterator[str]:
-    """Addresses among the attributes of an object and of what it holds."""
+    """Addresses among the attributes of an object and of its attributes."""
     if depth == 0 or id(holder) in seen or isinstance(holder, type | ModuleType):
         return
     seen.add(id(holder))

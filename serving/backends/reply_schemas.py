@@ -14,11 +14,14 @@ from typing import Any
 from serving.protocol.reply import JsonSchema
 
 MAX_CHOICES = 500
-"""Of a list. xgrammar compiles a list of 1,000 choices in half a second and one of 2,000 in 26 s."""
+"""Maximum number of choices in a list.
+
+Xgrammar compiles a list of 1,000 choices in half a second and one of 2,000 in 26 s.
+"""
 
 
 _DATA = ("enum", "const", "required", "default", "examples")
-"""Keywords whose value is no schema."""
+"""Keywords whose value is not a schema."""
 
 
 def fixed_layout_grammar(schema: JsonSchema) -> str | None:
@@ -64,7 +67,8 @@ def _choices(value: dict[str, Any]) -> Sequence[str] | None:
 def _list_rules(name: str, choices: Sequence[str]) -> list[str]:
     """Rules of an ascending list, two for each choice.
 
-    `NAME_from3` takes choice 3 or goes on to a later one; `NAME_after3` ends the list or takes one from 3 on.
+    `NAME_from3` takes choice 3 or continues with a later one; `NAME_after3` ends the list or takes one from 3
+    on.
     """
     last = len(choices) - 1
     rules = [f'{name} ::= "[]" | "[" {name}_from0 "]"']
@@ -89,7 +93,7 @@ def _quoted(text: str) -> str:
 def without_keywords(schema: JsonSchema, keywords: Collection[str]) -> JsonSchema:
     """A schema without some keywords: strict modes refuse those that they cannot enforce.
 
-    The parser still checks what is left out.
+    The parser still checks omitted constraints.
     """
     return {name: _part(name, value, keywords) for name, value in schema.items() if name not in keywords}
 

@@ -1,10 +1,9 @@
 """A model that answers from a file of replies or from a function: for tests and for trying things out.
 
 `scripted:replies.jsonl` holds one reply a line: `{"reply": ..., "role": ..., "case": ..., "sample": ...}`.
-`role`, `format`, `case` and `sample` are optional and narrow what the line answers; of the lines that fit,
-the one that names most wins, then the earlier one. `"fail": "timeout"` instead of a reply raises that error
-class.
-`scripted:script.py:function` calls `function(call)` of a Python file, plain or async, for each sample.
+`role`, `format`, `case` and `sample` are optional and narrow the requests that the line answers; of matching
+lines the most specific wins, then the earlier one. `"fail": "timeout"` instead of a reply raises that error
+class. `scripted:script.py:function` calls `function(call)` of a Python file, plain or async, for each sample.
 `scripted:auto` makes up valid replies: the same prompt and sample always get the same one.
 
 Where one of several choices is asked for, a reply is one of them, or their probabilities:
@@ -41,7 +40,7 @@ _ROLES = {"user": "human", "assistant": "ai"}
 class ScriptedCall(BaseModel):
     """One sample that the script is asked for.
 
-    `format` names what is asked for where a role has several tasks: `answer`, `cited_answer`, `question`,
+    `format` names the task if a role has several: `answer`, `cited_answer`, `question`,
     `alignment`, `exact_answer`, `ideal_answer`.
     `schema_` is the reply's JSON schema, None for free text. Of `choices` one is asked for.
     """
@@ -124,7 +123,7 @@ class ScriptedModel:
 
 
 def _chosen(text: str, choices: Sequence[str]) -> TokenLogprob | None:
-    """The choice that a reply is or weighs; None where it is no such reply."""
+    """The choice that a reply is or weighs; None for other replies."""
     if text in choices:
         return weighed({text: 1.0})
     try:
@@ -194,7 +193,7 @@ def _load_function(file: Path, function: str) -> Script:
         # A user's file can fail in any way.
         raise ModelError(f"{file}: {type(error).__name__}: {error}") from error
     if not callable(script):
-        raise ModelError(f"{file}: {function} is no function")
+        raise ModelError(f"{file}: {function} is not a function")
     return cast(Script, script)
 
 

@@ -47,7 +47,7 @@ class BatchDesk:
         backends: The models of the session that answer in batches, by their string.
         report: Called with lines for the user.
         keep_remote: Leave files at the provider.
-        tries: Failed harvests in a row after which what is missing counts as failed.
+        tries: Failed harvests in a row after which missing rows count as failed.
         changed: Batches that came to an end in this session.
         held: Whether a provider has refused a batch for now, since this was last asked.
     """
@@ -101,7 +101,7 @@ class BatchDesk:
         return candidate
 
     async def look(self) -> None:
-        """Look at every batch that is not over, and harvest what has ended.
+        """Poll every unfinished batch, and harvest ended ones.
 
         Raises:
             ModelError: The model of a batch cannot be used any more.
@@ -210,7 +210,7 @@ class BatchDesk:
             self.client.budget.settle(_spend((read, written), price), Spend(), case_id)
 
     async def _harvest(self, record: BatchRecord, backend: Backend, remote: RemoteBatch) -> None:
-        """Store every row, then what is missing, then delete the files.
+        """Store every row, then the missing ones, then delete the files.
 
         Raises:
             CallError: The results cannot be read now.
@@ -264,7 +264,7 @@ class BatchDesk:
         tally: Counter[str],
         seen: dict[str, int],
     ) -> None:
-        """Store what came back for some rows of a batch, and count it."""
+        """Store and count the results of some rows of a batch."""
         assert backend.batches is not None
         endpoint = backend.batches.provider.endpoint
         rows = [

@@ -1,4 +1,4 @@
-"""What a call that has no reply yet raises, where replies come in batches."""
+"""Raised by calls whose reply will arrive in a batch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Calls that wait for batches: collected while cases run, submitted together, harvested into the journal.
 
-Nothing here goes by a clock: a batch is submitted when it is full, or when no case can go on without an
-answer. What it holds is in the journal before the first byte leaves, so that whatever ends this process, the
-next one finds the batch and pays for nothing twice.
+Nothing here depends on a clock: a batch is submitted when it is full, or when every case waits for an answer.
+Its content is in the journal before the first byte is sent, so that however this process ends, the next one
+finds the batch and never pays twice.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from serving.requests.client import max_spend
 from serving.requests.dispatcher import attempts
 
 MOST_BYTES = 16 * 2**20
-"""Of a batch, where its provider takes more: its rows are in memory until they are sent."""
+"""Maximum bytes of a batch if its provider accepts more: its rows are in memory until they are sent."""
 
 
 _MOST_MENDS = 4
-"""Batches into which a call goes anew without what was refused; each may take hours."""
+"""Maximum resubmissions of a call without rejected parameters; each may take hours."""
 
 
 @dataclass(slots=True)
 class _Lot:
-    """What the next batch of a model holds so far."""
+    """Rows collected for a model's next batch."""
 
     backend: Backend
     rows: list[BatchRow] = field(default_factory=list)
@@ -48,7 +48,7 @@ class _Lot:
     tokens: int = 0
 
     def holds(self, limits: BatchLimits, more_bytes: int, more_tokens: int) -> bool:
-        """Whether one more row fits; one that fits nowhere is sent by itself, and the provider says why."""
+        """Whether one more row fits; one that never fits is sent by itself, and the provider reports why."""
         if not self.rows:
             return True
         return (
@@ -113,7 +113,7 @@ class Pool:
         self._turns.pop(case_id, None)
 
     def holds(self, request: AnyRequest) -> bool:
-        """Whether one of its calls is away, so that a request of its own would pay for it twice."""
+        """Whether one of its calls is in a batch, so that a separate request would pay for it twice."""
         batches = self._journal.batches
         return any(batches.standing(request.key(sample)) == "away" for sample in request.samples)
 
@@ -126,13 +126,13 @@ class Pool:
     ) -> NoReturn:
         """Take a request into the next batch, unless it is in one.
 
-        What a service refused in an earlier batch is left out, and the call asked for anew.
+        Parameters that a service rejected in an earlier batch are left out, and the call is repeated.
 
         Args:
             backend: A model with batches; one that answers at once where the call is away already.
             request: For samples that have no answer in the journal.
-            shaped: Gives it as it is sent, without what is known to be refused.
-            price: Of the model in batches.
+            shaped: Returns it as it is sent, without parameters known to be rejected.
+            price: The model's price in batches.
 
         Raises:
             CallPending: Its batch has not ended. All other requests of the case that are under way are known
@@ -191,7 +191,7 @@ class Pool:
             await self._add(backend, replace(request, samples=tuple(new)), sent)
 
     def _is_mended(self, backend: Backend, key: str, refusal: CallError, sent: AnyRequest) -> bool:
-        """Whether a call that a batch refused can go into the next without what was refused."""
+        """Whether a call that a batch rejected can go into the next without the rejected parameters."""
         mends = backend.abilities.learn(refusal, sent) or backend.abilities.has_learned(refusal, sent)
         if not mends or self._mended[key] >= _MOST_MENDS:
             return False
@@ -228,7 +228,7 @@ class Pool:
         self._submits.add(task)
 
     async def flush(self) -> None:
-        """Submit what is collected: no case can go on without an answer.
+        """Submit collected rows: every case waits for an answer.
 
         Raises:
             CallError: It cannot be known whether a provider took a batch, or it denies access.
@@ -241,7 +241,7 @@ class Pool:
         await self.close()
 
     async def close(self) -> None:
-        """Wait for the submits that have begun; what is only collected is asked for again another time.
+        """Wait for submits in progress; rows that were only collected are requested again later.
 
         Raises:
             CallError, JournalError: As `flush`.
@@ -331,7 +331,7 @@ class Pool:
 
 
 class _Unknown(CallError):
-    """Whether a batch is at its provider."""
+    """It is unknown whether a batch reached its provider."""
 
     def __init__(self, message: str) -> None:
         super().__init__("connection", message, retryable=False)

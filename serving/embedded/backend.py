@@ -36,7 +36,7 @@ def connect_embedded(name: ModelName) -> Backend:
     process that name the same folder. Concurrent requests are decoded in one batch.
 
     The small default model follows a schema and little else: it shows that the machinery works with real
-    inference and without a network. It is no measure of quality.
+    inference and without a network. It is not a measure of quality.
 
     Raises:
         ModelError: The extra is not installed, the engine cannot run the model, or EVIGRAPH_PRECISION asks

@@ -1,6 +1,6 @@
 """A causal language model and the one kind of forward pass that decoding needs.
 
-Rows of different lengths lie in one buffer of keys and values, which attention reads without a copy.
+Rows of different lengths share one buffer of keys and values, which attention reads without a copy.
 """
 
 from __future__ import annotations
@@ -117,12 +117,12 @@ class CausalModel:
     def weigh(self, row: int, length: int, chunks: Sequence[Sequence[int]], tokens: Sequence[int]) -> Tensor:
         """How likely tokens are after each of several continuations of one row.
 
-        The continuations lie one after the other behind the row's tokens, each blind to the others, so that
-        all read one copy of the keys and values. They leave nothing behind: the row's length stays.
+        The continuations follow one another after the row's tokens, masked from each other, so all read one
+        copy of the keys and values. The row's length stays unchanged.
 
         Args:
-            row: Holds what the continuations share.
-            length: Tokens that it holds.
+            row: Row with the shared tokens.
+            length: Number of its tokens.
             chunks: The continuations, none of them empty.
             tokens: Whose probabilities are wanted.
 
@@ -185,7 +185,7 @@ def _load(folder: Path, precision: Precision, dtype: torch.dtype) -> PreTrainedM
 
 
 def check_supported(config: PreTrainedConfig, folder: Path) -> None:
-    """Refuse what the mask of `causal_mask` would run, but wrongly.
+    """Reject models that `causal_mask` would run incorrectly.
 
     Raises:
         UnsupportedModel: The model has layers other than full attention.
@@ -214,8 +214,8 @@ class KeyValueRows(Cache):
     """One buffer for all rows, where a token's slot is its position.
 
     The caches of transformers grow by concatenation, which copies every row at every step, and keep rows of
-    different length apart by padding. Here a row starts at slot 0 and is written in place; what lies past
-    its length is never looked at, so chunks of different length need no bookkeeping.
+    different length apart by padding. Here a row starts at slot 0 and is written in place; slots past its
+    length are never read, so chunks of different length need no bookkeeping.
     """
 
     def __init__(self, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device) -> None:
@@ -256,7 +256,7 @@ class KeyValueRows(Cache):
         """Set where the next forward pass writes.
 
         Args:
-            first: Row of the buffer that the first row of the pass stands in.
+            first: Row of the buffer for the first row of the pass.
             positions: Position of each token, shape (rows, tokens).
             slots: Slots that the pass has to see.
         """
@@ -266,7 +266,7 @@ class KeyValueRows(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write one layer's new keys and values, and return what the rows of the pass see."""
+        """Write one layer's new keys and values, and return those that the rows of the pass see."""
         keys, values = self._store[layer_idx]
         keys[self._rows, self._positions] = key_states.transpose(1, 2)
         values[self._rows, self._positions] = value_states.transpose(1, 2)
@@ -349,11 +349,11 @@ def causal_mask(positions: Tensor, slots: int, groups: int, dtype: torch.dtype) 
 
 
 def _side_by_side_mask(owner: Tensor, length: int, groups: int, dtype: torch.dtype) -> Tensor:
-    """Mask for continuations that lie behind one another: each sees the shared tokens and its own up to here.
+    """Mask for consecutive continuations: each sees the shared tokens and its own up to here.
 
     Args:
         owner: Index of the continuation that each token belongs to, shape (tokens,).
-        length: Of what they share.
+        length: Number of shared tokens.
         groups: Query heads that share one key head.
         dtype: Of the model.
 

@@ -64,7 +64,7 @@ def _load(folder: Path) -> ChatFormat:
 
 
 def _control_strings(tokenizer: PreTrainedTokenizerBase) -> set[str]:
-    """Strings that the tokenizer reads as one token of its own.
+    """Strings that the tokenizer reads as one special token.
 
     Added tokens that are not special count where they look like a tag, such as `<think>`; others are
     ordinary text, for example runs of spaces.

@@ -38,11 +38,11 @@ _SHORT_PROMPT = 128
 _PREFIX_TOKENS = 40_000
 _PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 192 << 20}
 _GUESSES: dict[Precision, int] = {"bf16": 0, "int8": 7}
-"""Of one pass. In int8 eight tokens cost little more than one, because reading the weights takes the time,
+"""Guesses of one pass. In int8 eight tokens cost little more than one, because reading the weights takes the time,
 and products of integers do not depend on their shape, as those of bf16 do."""
 
 _ROWS_BYTES: dict[Precision, int] = {"bf16": 4 << 30, "int8": 256 << 20}
-"""Where weights are kept small, keys and values are too; few rows are enough for full speed in int8."""
+"""If weights are kept small, keys and values are too; few rows are enough for full speed in int8."""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +65,7 @@ class _Job:
 
 @dataclass(slots=True, eq=False)
 class _Shared:
-    """What the prompts of several choice requests begin with, on its way into a row."""
+    """Common prefix of several choice requests, being prefilled into a row."""
 
     pending: list[int]
     length: int = 0
@@ -83,11 +83,11 @@ class _Active:
 class Engine:
     """Decodes the samples of many requests together. Not thread-safe: one thread calls it.
 
-    What `generate()` of transformers leaves on the table for this project: the k votes of a case share one
-    prefill; a follow-up turn prefills only what is new; rows of different cases are decoded side by side
-    and leave as they finish, while new requests join between two steps; and what the reply's schema forces
-    is fed in one piece instead of token by token. A row that is decoded alone in int8 repeats the wording of
-    its prompt in one piece as well. Requests for choices decode nothing: those whose prompts begin alike,
+    Advantages over `generate()` of transformers for this project: the k votes of a case share one prefill; a
+    follow-up turn prefills only new tokens; rows of different cases are decoded together and leave as they
+    finish, while new requests join between two steps; and tokens forced by the reply's schema are fed in one
+    piece instead of token by token. A row decoded alone in int8 also repeats the wording of its prompt in one
+    piece. Requests for choices decode nothing: those whose prompts begin alike,
     such as the sentences of one note, share one prefill and are weighed in one pass.
 
     Measured by `evigraph bench embedded` on two cores: three votes on 30 sentences (900 tokens) and
@@ -182,7 +182,7 @@ class Engine:
             self._active.clear()
 
     def _open(self, ticket: Ticket) -> _Job | None:
-        """Check a request. What is wrong with it is its outcome."""
+        """Check a request. A fault becomes its outcome."""
         request = ticket.request
         room = self.context_length - len(request.prompt)
         try:
@@ -216,8 +216,8 @@ class Engine:
     def _choose(self, choosing: deque[_Job]) -> None:
         """Weigh the choices of the first request, and of all whose prompts begin as its own does.
 
-        What they share is prefilled once, in a row behind those that are decoded. That row is all the memory
-        that a note takes, however many sentences it has.
+        Their common prefix is prefilled once, in a row after those being decoded. A note takes only this
+        row's memory, however many sentences it has.
         """
         first = choosing[0].ticket.request.prompt
         group: list[_Job] = []
@@ -303,7 +303,7 @@ class Engine:
     def _begin(self, job: _Job, sample: int) -> _Active:
         grammar = job.grammar.fork() if job.grammar is not None else None
         row = Row(job.ticket.request, sample, grammar, job.limit, self._model.stop_tokens, self._tokenizer)
-        # What the schema forces at the very start is the same for all samples: part of the prefill.
+        # Tokens forced at the start are the same for all samples: part of the prefill.
         row.pending = [*job.ticket.request.prompt, *row.output]
         return _Active(job, row)
 
@@ -342,12 +342,12 @@ class Engine:
         self._advance(list(zip(self._active, logits, strict=True)))
 
     def _feed(self, first: int, rows: Sequence[Row | _Shared]) -> list[Tensor]:
-        """Feed all that is pending, and guesses behind it.
+        """Feed all that is pending, and guesses after it.
 
         Returns:
             Logits after the last pending token and after each guess, for each row.
         """
-        # Only a row of its own goes in pieces, as a long prompt does: the rows of a pass end together.
+        # Only a single row is fed in pieces, as for a long prompt: the rows of a pass end together.
         longest = _PREFILL_CHUNK if len(rows) == 1 else max(len(row.pending) for row in rows)
         while True:
             # Long prompts can queue up for half a minute, so each pass looks, not each step.

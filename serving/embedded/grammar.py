@@ -20,7 +20,7 @@ _KEPT = 64
 
 
 class Grammar:
-    """What a sample may go on with, and what it has to."""
+    """Tokens that a sample may or must continue with."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Grammar:
         instead of eight.
 
         Returns:
-            The tokens to go on with. They spell the given one and what it forces, tokenised as one text: a
+            The next tokens. They spell the given one and those it forces, tokenised as one text: a
             choice such as `supp` or `s` is fed the same way then, and a later turn of the conversation,
             which tokenises the whole reply, finds the tokens that were fed.
         """
@@ -66,7 +66,7 @@ class Grammar:
         return self._without_open_end(self._take_text(self._forced_text()))
 
     def _without_open_end(self, taken: list[int], keep: str = "") -> list[int]:
-        """Give the last token back where a longer one can stand in its place.
+        """Take the last token back if a longer one can replace it.
 
         Of `{"essential": [` and a list to come, tokenizers make ` ["` or ` []`. Fed ` [`, a model would
         believe that neither follows, and a later turn would not find the tokens that were fed.
@@ -89,7 +89,7 @@ class Grammar:
         return taken
 
     def allowed(self) -> Tensor | None:
-        """Ids of the tokens that may follow; None stands for all of them."""
+        """Ids of the tokens that may follow; None means all."""
         mask = xgrammar.allocate_token_bitmask(1, self._vocabulary)
         if not self._matcher.fill_next_token_bitmask(mask, 0):
             return None

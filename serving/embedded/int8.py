@@ -31,10 +31,13 @@ _INPUT_LEVELS = 127
 _INPUT_ZERO = 128
 
 _BLOCK = 1536
-"""Inputs with one scale at most. Large layers have outliers, beside which all other inputs round to zero."""
+"""Maximum number of inputs per scale.
+
+Large layers have outliers, next to which all other inputs round to zero.
+"""
 
 _ROWS_AT_ONCE = 256
-"""Of a matrix while it is quantised: they stay in the processor's cache, which is seven times as fast."""
+"""Rows of a matrix quantised at once: they stay in the processor's cache, which is seven times as fast."""
 
 
 _LOADING_THREADS = 2
@@ -46,7 +49,7 @@ class Int8Linear(nn.Module):
 
     The inputs are rounded to 8 bits as they come, with a scale for each token and block; torch's own dynamic
     quantisation has one scale for all tokens. Integer sums are exact, so a token's outputs do not depend on
-    what is computed beside it.
+    the other tokens of its pass.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
@@ -60,7 +63,7 @@ class Int8Linear(nn.Module):
         super().__init__()
         _use_fbgemm()
         blocks = -(-weight.shape[1] // _BLOCK)
-        # A multiple of what the kernels read at once.
+        # A multiple of the kernels' block.
         self._width = -(-weight.shape[1] // blocks // 64) * 64 if blocks > 1 else weight.shape[1]
         self._packed = [_pack(block) for block in self._blocks(weight)]
         self._bias = None if bias is None else bias.float()
@@ -181,7 +184,7 @@ class _Files:
         return name in self._places
 
     def read(self, name: str) -> Tensor:
-        """One tensor. What it is read from is closed, because pages of an open file stay in memory."""
+        """Read one tensor. The file is closed, because pages of an open file stay in memory."""
         with safe_open(self._place(name)[0], framework="pt") as opened:
             tensor: Tensor = opened.get_tensor(name)
         return tensor

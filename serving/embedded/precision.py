@@ -39,7 +39,7 @@ def precision_of(folder: Path) -> Precision:
 
 
 def revision_of(fingerprint: str, precision: Precision) -> str:
-    """What names the weights in a journal: those of another precision give other replies.
+    """Identity of weights in a journal: another precision gives different replies.
 
     The precision comes first, because comparisons show the beginning of a revision.
     """
@@ -64,7 +64,7 @@ def _header(file: Path) -> dict[str, dict[str, list[int]]]:
 
 
 def _has_int8() -> bool:
-    """Whether torch's integer kernels run here: those of FBGEMM are for x86, and a GPU needs none."""
+    """Whether torch's integer kernels run here: FBGEMM's are for x86, and a GPU needs none."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     try:

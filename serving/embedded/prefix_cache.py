@@ -16,7 +16,7 @@ BLOCK = 16
 class PrefixCache:
     """Blocks of tokens, each known by everything before it.
 
-    Votes of one case share their prompt's blocks, and a follow-up turn finds prompt and reply of its own
+    Votes of one case share their prompt's blocks, and a follow-up turn finds prompt and reply of its
     conversation; memory holds each block once. The block used longest ago goes first.
     """
 

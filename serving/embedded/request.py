@@ -1,4 +1,4 @@
-"""What goes into the engine and what comes out."""
+"""Requests to the engine and their outcomes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class InvalidSchema(Exception):
 
 
 class InvalidChoices(Exception):
-    """Choices of which two begin with the same token, so that one token cannot tell them apart."""
+    """Two choices begin with the same token, so one token cannot distinguish them."""
 
 
 class GenerationStopped(Exception):
@@ -90,7 +90,7 @@ class Reply:
 
 
 Outcome = Reply | Exception
-"""What becomes of a request: one that cannot be served never takes the others with it."""
+"""Outcome of a request: one that cannot be served does not affect the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Ticket:
     """A request on its way through the engine.
 
     Attributes:
-        request: What is asked.
+        request: The request.
         settle: Takes the outcome, exactly once unless the engine itself fails.
         dropped: Whether the outcome is no longer waited for.
     """

@@ -110,7 +110,7 @@ class Row:
             self.finish_reason = "length"
 
     def _is_whole(self) -> bool:
-        """Whether nothing but the end can follow. Looks up what may follow otherwise."""
+        """Whether only the end can follow. Otherwise looks up allowed tokens."""
         if self._grammar is not None:
             self._allowed = self._grammar.allowed()
             if self._allowed is not None and len(self._allowed) <= len(self._stop_tokens):
@@ -119,7 +119,7 @@ class Row:
 
 
 def sample_generator(seed: int, sample: int, prompt: Sequence[int]) -> torch.Generator:
-    """Randomness of one sample, whatever else is decoded beside it.
+    """Randomness of one sample, whatever else is decoded with it.
 
     The prompt has its part in it. Without it, a vote and its own reflection would draw the same numbers for
     the same sentences, and so would every case of a batch: reflections would seem to agree with their votes.
@@ -138,7 +138,7 @@ def choose_token(
 
     Args:
         logits: Of the whole vocabulary, float32 on the CPU.
-        allowed: Ids to pick from; None stands for all.
+        allowed: Ids to pick from; None means all.
         temperature: 0 picks the likeliest.
         generator: Of the sample.
     """

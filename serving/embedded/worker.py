@@ -57,7 +57,7 @@ class EngineWorker:
         while (call := self._calls.get()) is not None:
             try:
                 self._serve(call)
-            except Exception as error:  # all callers get the error, and the thread goes on
+            except Exception as error:  # all callers get the error, and the thread continues
                 self._open.add(call[1])
                 for future in self._open:
                     _settle(future, error)

@@ -1,6 +1,6 @@
-"""What the call journal knows of batches: what was meant to be sent, what is away, what became of each row.
+"""Batches in the call journal: intents, submitted batches, outcome of each row.
 
-A call has its row here from the moment before its batch is submitted until its reply stands among the calls.
+A call has its row here from just before its batch is submitted until its reply is among the calls.
 A row whose request failed stays with its failure, so that the case fails as often as it runs, until a retry
 asks again.
 """
@@ -29,7 +29,7 @@ files there; `closed` and `refused` are over."""
 OPEN: tuple[State, ...] = ("intended", "away", "lost", "harvested")
 
 Outcome = Literal["answered", "failed", "missing", "doubled", "differing", "foreign"]
-"""What became of a row; `differing` ones came twice with different content, of which the first stays."""
+"""Outcome of a row; `differing` ones came twice with different content, of which the first is kept."""
 
 
 class Wanted(NamedTuple):
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
     @property
     def keys(self) -> list[str]:
-        """Of its calls in the journal; the first one names its row in the batch."""
+        """Keys of its calls in the journal; the first names its row in the batch."""
         return [self.request.key(sample) for sample in self.request.samples]
 
 
@@ -56,11 +56,11 @@ class BatchRecord:
 
     Attributes:
         model: As the user names it.
-        metadata: What it is found by.
+        metadata: Identifies it at the provider.
         intended: When the intent was written, by this machine's clock.
         submitted: When the provider had answered, by the same.
-        remote: What the provider last said: id, state, done, created, expires, files, reason.
-        counts: What became of its rows.
+        remote: The provider's last report: id, state, done, created, expires, files, reason.
+        counts: Outcomes of its rows.
         away: Calls of it without a reply or a failure.
     """
 
@@ -82,7 +82,7 @@ class BatchRecord:
 
 
 class Harvested(NamedTuple):
-    """What a result came to.
+    """Outcome of a stored result.
 
     Attributes:
         keys: Of the calls that got an answer.
@@ -119,14 +119,14 @@ class JournalBatches:
         self._new = 0
 
     def standing(self, key: str) -> CallError | Literal["away"] | None:
-        """What is known of a call: its failure, that it is away, or nothing."""
+        """State of a call: its failure, `away` while in a batch, or None."""
         row = self._one("SELECT failure FROM batch_rows WHERE key=?", bytes.fromhex(key))
         if row is None:
             return None
         return "away" if row[0] is None else self._failure(row[0])
 
     def intend(self, model: str, endpoint: str, metadata: Mapping[str, str], wanted: Iterable[Wanted]) -> int:
-        """Write down what is about to be submitted; the number of the batch.
+        """Record an intended submission; returns the number of the batch.
 
         Raises:
             ValueError: A call is away already.
@@ -183,7 +183,7 @@ class JournalBatches:
     def harvest(
         self, number: int, results: Iterable[tuple[str, tuple[Answer, ...], CallError | None]]
     ) -> list[Harvested]:
-        """Store what came back for some rows of a batch, each in the order of the samples.
+        """Store the results of some rows of a batch, each in the order of the samples.
 
         Answers become calls of the journal; samples that are missing get a failure.
         """

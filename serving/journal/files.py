@@ -37,7 +37,7 @@ def open_to_write(path: Path | None) -> sqlite3.Connection:
     Raises:
         sqlite3.Error: It cannot be opened.
     """
-    # SQLite deletes the file of an address without a name as soon as it is open.
+    # SQLite deletes the file of an unnamed database as soon as it is open.
     database = _connect("" if path is None else address(path, "rwc"))
     if path is not None and disk_of(path.resolve()).network:
         # A file that has a log already can only be opened alone there; `choose_mode` ends that.
@@ -46,7 +46,7 @@ def open_to_write(path: Path | None) -> sqlite3.Connection:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a journal for reading, also where SQLite can write nothing beside it, or shares no memory.
+    """Open a journal for reading, even if SQLite cannot write next to it or share memory.
 
     Raises:
         sqlite3.Error: It cannot be read.
@@ -57,7 +57,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         database.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
     except sqlite3.OperationalError as error:
         database.close()
-        # SQLite makes a file beside a journal that has a log; the lowest byte says what kind of error it is.
+        # SQLite makes a file next to a journal that has a log; the lowest byte is the primary error code.
         kind = error.sqlite_errorcode & 0xFF
         if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK:
             raise sqlite3.OperationalError(
@@ -78,7 +78,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _without_files(path: Path) -> sqlite3.Connection:
-    """A journal where nothing can be written: as it stands, or a copy in memory that has the log too."""
+    """A journal on read-only storage: opened in place, or copied to memory with its log."""
     path = path.resolve()
     log = path.with_name(f"{path.name}-wal")
     if not log.exists() or not log.stat().st_size:
@@ -107,7 +107,7 @@ def _beginning(log: Path) -> bytes:
 def take_back(path: Path) -> None:
     """Undo the commit that a killed writer has left half done in a journal without a log.
 
-    Only for the one writer: a reader whose locks the writer does not see would undo what is being written.
+    Only for the one writer: a reader whose locks the writer does not see would undo its writes.
 
     Raises:
         sqlite3.Error: It cannot be undone.
@@ -136,7 +136,7 @@ def choose_mode(database: sqlite3.Connection, path: Path | None) -> None:
 
 
 def flush_log(path: Path) -> None:
-    """Have the system write the log to the disk, so that what is committed outlives a power cut."""
+    """Flush the log to the disk, so that commits survive a power cut."""
     log = path.with_name(f"{path.name}-wal")
     # Deleted, where another process has just folded it in and closed it: SQLite flushes then.
     with contextlib.suppress(FileNotFoundError):

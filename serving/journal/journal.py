@@ -1,11 +1,11 @@
-"""The call journal: what was asked and answered, stored as it arrives, so that nothing is paid for twice.
+"""The call journal: requests and replies, stored as they arrive, so that nothing is paid for twice.
 
 SQLite in WAL mode with `synchronous=NORMAL`: a commit survives a killed process. The log is flushed to the
 disk once a second and when the journal is closed, so a power cut costs at most the replies that came since.
 Every text is stored once, whether as a prompt or as a reply, so the journal grows with new text only.
 
-Every call has a checksum, which is compared whenever it is replayed. How many calls are stored stands in a
-small file beside the journal too: SQLite passes over a write-ahead log that was deleted, cut or damaged.
+Every call has a checksum, which is compared whenever it is replayed. A small file next to the journal also
+has the number of stored calls: SQLite ignores a write-ahead log that was deleted, truncated or damaged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from serving.protocol.request import AnyRequest
 from storage.disks import disk_of
 
 _FLUSH_SECONDS = 1.0
-"""How often what is stored is flushed to the disk: a power cut costs the replies of that time at most."""
+"""Interval between flushes to the disk: a power cut costs at most the replies of that time."""
 
 # A text that is missing is damage, and no reason to pass over the call.
 _FIND = f"""
@@ -68,11 +68,11 @@ class JournalError(Exception):
 
 
 class JournalDamaged(JournalError):
-    """What is stored is not what was written. Nothing was changed."""
+    """The stored content differs from what was written. Nothing was changed."""
 
 
 class CallCount:
-    """How many calls a journal holds at least, in a file beside it: what SQLite has lost is then noticed.
+    """Minimum number of calls of a journal, in a file next to it, so that losses in SQLite are noticed.
 
     Written after each commit, in one write; a kill between the two leaves a lower number, which is true too.
     """
@@ -115,7 +115,7 @@ class CallCount:
 
 
 def _look_at(journal: Path) -> str:
-    return f"; see what is whole: evigraph check {shlex.quote(str(journal))}"
+    return f"; check its content: evigraph check {shlex.quote(str(journal))}"
 
 
 _Answered = tuple[AnyRequest, Mapping[int, Answer]]
@@ -125,8 +125,8 @@ _Answered = tuple[AnyRequest, Mapping[int, Answer]]
 class Journal:
     """The calls of one run, on disk; close it at the end.
 
-    What a running case stores is committed in a thread, so that the event loop never waits for the disk:
-    whatever has arrived during a commit goes into the next one. All else is done in the caller's thread.
+    Calls of a running case are committed in a thread, so that the event loop never waits for the disk:
+    arrivals during a commit go into the next one. Everything else runs in the caller's thread.
     """
 
     def __init__(self, path: Path | None, *, read_only: bool = False) -> None:
@@ -137,7 +137,7 @@ class Journal:
             read_only: Whether nothing will be stored.
 
         Raises:
-            JournalError: The file is no journal or one of another schema, or it cannot be written.
+            JournalError: The file is not a journal of this schema, or it cannot be written.
         """
         self.path = path or Path("(a temporary journal)")
         # Journals are shared by links to them.
@@ -180,7 +180,7 @@ class Journal:
             return
         found = 0
         if self.path.exists():
-            # A reader leaves the write-ahead log as it is.
+            # A reader does not change the write-ahead log.
             database = open_to_read(self.path)
             try:
                 (tables,) = database.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
@@ -215,7 +215,7 @@ class Journal:
         """The stored answer to a call, or None.
 
         Raises:
-            JournalDamaged: It is not what was stored.
+            JournalDamaged: Its checksum does not match.
         """
         with self._errors():
             found = self._reader.execute(_FIND, (stored_key(key),)).fetchone()
@@ -250,7 +250,7 @@ class Journal:
         """The stored answers to a request, by sample.
 
         Raises:
-            JournalDamaged: One is not what was stored.
+            JournalDamaged: A checksum does not match.
         """
         keys = [request.key(sample) for sample in request.samples]
         if self._file is not None and self._reader is self._database:
@@ -312,7 +312,7 @@ class Journal:
         self._add(added)
 
     def _insert(self, rows: Sequence[CallRow]) -> int:
-        """Store rows; how many of them are no newer ones of calls that are stored."""
+        """Store rows; returns how many are not newer versions of stored calls."""
         places = ",".join("?" * len(rows))
         (known,) = self._database.execute(
             f"SELECT COUNT(*) FROM calls WHERE key IN ({places})",  # noqa: S608
@@ -414,7 +414,7 @@ class Journal:
                 yield self._conversation(prompt, reply)
 
     def traffic(self) -> dict[str, Traffic]:
-        """What the stored calls sent to each server and brought back; requests that failed are not known.
+        """Traffic of the stored calls by server; failed requests are not included.
 
         Samples that one request brought are counted as if they had been asked for with one prompt.
         """
@@ -429,7 +429,7 @@ class Journal:
         prompts: set[tuple[int, str]] = set()
         with self._errors():
             for server, prompt, reply in self._database.execute("SELECT server, prompt, reply FROM calls"):
-                # Every other number is that of a role.
+                # Every other number is a role's.
                 is_new = (server, prompt) not in prompts
                 prompts.add((server, prompt))
                 sent = sum(length(int(number)) for number in prompt.split()[1::2]) if is_new else 0
@@ -474,7 +474,7 @@ class Journal:
         return errors_of(self.path, _look_at(self.path))
 
     def close(self) -> None:
-        """Commit what was answered, and close the file; the write-ahead log is folded in."""
+        """Commit replies and close the file; merges the write-ahead log."""
         self._thread.shutdown()
         queue, self._queue = self._queue, []
         try:

@@ -52,10 +52,10 @@ class MergedJournal:
         self._texts = Texts(self._database)
 
     def add(self, journal: Path) -> None:
-        """Take in all calls of a journal, which stays as it is; their checksums are compared.
+        """Add all calls of a journal, which is not changed; compares checksums.
 
         Raises:
-            JournalDamaged: A call or a text is not what was stored.
+            JournalDamaged: A checksum of a call or text does not match.
             JournalError: It is of another schema, or cannot be read.
         """
         with errors_of(journal), contextlib.closing(open_to_read(journal)) as source:
@@ -93,7 +93,7 @@ class MergedJournal:
             self._database.execute(INSERT_CALL, row)
 
     def close(self) -> None:
-        """Have it on the disk, with its count beside it.
+        """Flush it to the disk, with its count next to it.
 
         Raises:
             JournalError: It cannot be written.

@@ -1,7 +1,7 @@
-"""A journal looked at from end to end, and written anew of what is whole in it.
+"""Check of a whole journal, and a copy of its intact content.
 
-Checksums show what is damaged: of rows by their own, of texts by their hashes. What SQLite cannot read
-is passed over in small parts; of a damaged write-ahead log it reads what comes before the damage.
+Checksums find damaged rows, and hashes find damaged texts. Parts that SQLite cannot read are skipped in small
+steps; of a damaged write-ahead log it reads everything before the damage.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAMED_CASES = 5
 
 @dataclass(slots=True)
 class JournalReport:
-    """What a look at a journal found.
+    """Report on a journal.
 
     Attributes:
         calls: Whole ones.
@@ -114,7 +114,7 @@ def repair(path: Path, aside: Path) -> JournalReport:
     """Write a journal anew of all that is whole in it. No other process may use it.
 
     Returns:
-        What was found before. The calls that it names as lost will be asked for again.
+        Report from before the repair. The calls that it lists as lost will be requested again.
 
     Raises:
         JournalError: It is of another schema.
@@ -209,7 +209,7 @@ class _Reader:
         self._database.close()
 
     def structure(self) -> str:
-        """What is wrong with the pages of the file, in words; empty if nothing is."""
+        """Faults of the file's pages, in words; empty if none."""
         found = [row[0] for row in self._database.execute("PRAGMA quick_check(3)")]
         return "" if found == ["ok"] else "; ".join(" ".join(str(line).split()) for line in found)
 
@@ -232,7 +232,7 @@ class _Reader:
         return damaged
 
     def _is_hashed(self, number: object, body: object) -> bool:
-        """Whether the hashes know a text; where they cannot be read, it is taken as it is."""
+        """Whether the hashes know a text; if they cannot be read, it is accepted."""
         try:
             digest = text_digest(unpack(body) if isinstance(body, str | bytes) else "")
         except sqlite3.DatabaseError:

@@ -23,7 +23,7 @@ TABLES = (
         id INTEGER PRIMARY KEY,
         body BLOB NOT NULL           -- TEXT: as it is; BLOB: deflated UTF-8
     )""",
-    # The hashes stand by themselves: with a unique column of `texts` each would be stored twice.
+    # The hashes have their own table: with a unique column of `texts` each would be stored twice.
     """CREATE TABLE IF NOT EXISTS hashes (
         hash BLOB PRIMARY KEY,       -- SHA-256 of a text's UTF-8
         text INTEGER NOT NULL
@@ -84,8 +84,8 @@ ROW_TEXT_COLUMNS = ("model", "role", "parameters", "failure")
 
 _LEVEL = 1
 _MEMORY_LEVEL = 5
-"""Of zlib. On prompts of 0.1 to 6 kB, level 9 makes the texts 3 % smaller than level 1; the usual memory
-level 8 makes them 0.1 % smaller and took up to three times as long, most of it to get the memory."""
+"""zlib's memory level. On prompts of 0.1 to 6 kB, level 9 makes the texts 3 % smaller than level 1; the usual
+ memory level 8 makes them 0.1 % smaller and took up to three times as long, most of it to get the memory."""
 
 _MAX_KNOWN = 4096
 
@@ -159,7 +159,7 @@ class Texts:
     def number(self, text: str) -> int:
         """The number of a text; a new one is stored, so be in a transaction.
 
-        Whoever rolls that back must call `forget`.
+        A caller that rolls this back must call `forget`.
         """
         digest = text_digest(text)
         number = self._stored_number(digest, text)
@@ -197,7 +197,7 @@ class Texts:
         self._known.clear()
 
     def asked(self, request: AnyRequest) -> list[Asked]:
-        """What is known of the calls of a request, whose texts are stored."""
+        """State of a request's calls, whose texts are stored."""
         model, role = self.number(request.model), self.number(request.role)
         prompt = self.prompt((message.role, message.text) for message in request.messages)
         parameters = self.number(json.dumps(request.parameters, sort_keys=True))
@@ -259,7 +259,7 @@ class Copier:
         self._copied = lru_cache(maxsize=_MAX_KNOWN)(copied)
 
     def call(self, row: CallRow) -> CallRow:
-        """A row of `calls` as it is stored there."""
+        """A row of `calls` in stored form."""
         numbers = {name: self.number(getattr(row, name)) for name in TEXT_COLUMNS}
         moved = {**numbers, "prompt": self.prompt(row.prompt)}
         copy = CallRow._make((row._asdict() | moved).values())
@@ -274,7 +274,7 @@ class Copier:
 
 
 def is_whole(row: CallRow, sum_of: Callable[[int], int]) -> bool:
-    """Whether a row is what was stored.
+    """Whether a row's checksum matches.
 
     Raises:
         sqlite3.DatabaseError: A text is missing or damaged.
@@ -290,7 +290,7 @@ def create(database: sqlite3.Connection) -> None:
 
 
 def stored_key(text: str) -> bytes:
-    """A key as it is stored; of a text that is none, one that no call has."""
+    """A key in stored form; for an invalid text, one that matches no call."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -303,7 +303,7 @@ def text_digest(text: str) -> bytes:
 
 
 def pack(text: str) -> str | bytes:
-    """A text as it is stored: deflated where that makes it shorter."""
+    """A text in stored form: deflated if that makes it shorter."""
     body = text.encode("utf-8", "surrogatepass")
     deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS, _MEMORY_LEVEL)
     packed = deflater.compress(body) + deflater.flush()

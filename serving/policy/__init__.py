@@ -1,1 +1,1 @@
-"""Where case text may go: data policies, the gate, addresses, keys, object storage."""
+"""Allowed destinations of case text: data policies, the gate, addresses, keys, object storage."""

@@ -26,7 +26,7 @@ _LINE_EVERY_S = 15.0
 
 
 def input_path(text: str | Path) -> Path:
-    """Where a case or key file lies: the path itself, or of a URL the place of the copy that readers make.
+    """Path of a case or key file: the path itself, or for a URL the path of the local copy.
 
     Raises:
         StorageError: It is no URL of storage, or holds a secret.
@@ -67,7 +67,7 @@ def _fetch(url: str, target: Path) -> bool:
     except PolicyError:
         raise
     except FullDiskError as error:
-        # The folder of the process lies in that for temporary files.
+        # The process's folder is in the folder for temporary files.
         raise _fault(url, error, "Set TMPDIR to a folder with more room") from None
     except ModelError as error:
         raise _fault(url, error) from None
@@ -81,7 +81,7 @@ def _fault(url: str, error: ModelError, remedy: str = "") -> InputError:
 
 @functools.lru_cache(maxsize=8)
 def _opened(url: str, process: int) -> ObjectStore:
-    """What reaches it; that of another process cannot be used after a fork."""
+    """Its object store; another process's cannot be used after a fork."""
     return ObjectStore(url, "object storage", sends=False)
 
 

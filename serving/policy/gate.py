@@ -1,10 +1,10 @@
 """The one gate that texts of cases pass on their way out of this process.
 
-What this process has opened binds it: the policy of the cases of a run, and that of every run whose folder
-is opened. Everything that sends asks here first. While a policy is held Python's own audit events are a
-second wall: no name is looked up and no connection begun that it does not allow, whatever library does it.
+A process is bound by everything it has opened: the policies of a run's cases and of every run folder. All
+code that sends asks here first. While a policy is held Python's own audit events are a second wall: no name
+is looked up and no connection begun that it does not allow, whatever library does it.
 
-A process serves one user, so what is held is the process's.
+A process serves one user, so its state is global.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from storage.url_names import name_of
 
 @dataclass(slots=True)
 class _State:
-    """What binds this process.
+    """State of this process.
 
     Attributes:
         chosen: The policy that the user named, which takes the place of those that would be found.
@@ -72,7 +72,7 @@ _state = _State()
 
 
 def choose(policy: str | None, *, allow_hosted: bool) -> None:
-    """Take what the user says about the data of this command.
+    """Record the user's choice of policy for this command.
 
     Raises:
         PolicyError: The policy cannot be read.
@@ -85,11 +85,11 @@ def choose(policy: str | None, *, allow_hosted: bool) -> None:
 def hold_for(
     paths: Iterable[Path | str], recorded: Iterable[HeldPolicy] = (), hosts: Iterable[str] = ()
 ) -> tuple[HeldPolicy, ...]:
-    """Hold the policy of some data: what a run has recorded, else what the user named, else what is found.
+    """Hold the policy of some data: the run's recorded one, else the user's, else the one found.
 
     Args:
-        paths: Case files, and all else whose texts may be sent. Beside a URL of anything else than case
-            files lies no policy.
+        paths: Case files, and all other files whose text may be sent. Only URLs of case files can have a
+            policy next to them.
         recorded: The policies that a run began with.
         hosts: The public hosts that it was allowed without one.
 
@@ -153,7 +153,7 @@ def take_cases(cases: Sequence[Path], keys: Sequence[Path] = ()) -> None:
     """Know the cases whose texts may be sent: a policy may want them scanned for public hosts."""
     if cases:
         _state.cases[tuple(cases), tuple(keys)] = None
-        # What was allowed was allowed for other cases.
+        # Earlier permissions were for other cases.
         _state.forget_allowed()
 
 
@@ -193,7 +193,7 @@ def demand_listening(host: str) -> None:
 
 
 def demand_model(name: ModelName, addresses: Iterable[str]) -> None:
-    """Ask before anything is sent to a model, be it a look at its server.
+    """Check before anything is sent to a model, even a check of its server.
 
     Raises:
         PolicyError: A policy forbids it, or no policy is known and the user has not allowed hosted models.
@@ -240,7 +240,7 @@ def demand_host(address: str, what: str, *, consent: bool = True) -> None:
 
     Args:
         address: An URL.
-        what: What is there, for the message.
+        what: Name of the receiver, for the message.
         consent: Whether data without a policy need the user's word for a public host, and a policy may want
             cases scanned.
 
@@ -258,7 +258,7 @@ def _demand(host: str, what: str, consent: bool, why: str = "") -> None:
     if not _state.held and consent and is_public(host) and not (_state.any_host or host in _state.hosts):
         raise PolicyError(
             f"{what}: texts of cases would go to {host}, and no policy says whether they may; put a {FILE}"
-            " beside the cases, name one by --policy, or pass --allow-hosted if their agreement permits it"
+            " next to the cases, name one by --policy, or pass --allow-hosted if their agreement permits it"
             f"{why}"
         )
     if consent and is_public(host):
@@ -272,18 +272,18 @@ def demand_consent(what: str) -> None:
     """Ask before texts go to a model that shows no address; a held policy judges each connection it makes.
 
     Raises:
-        PolicyError: There is no policy, and the user has not allowed hosted models.
+        PolicyError: A policy is missing, and the user has not allowed hosted models.
     """
     if not _state.held and not _state.any_host:
         raise PolicyError(
             f"{what}: it shows no address, so texts of cases could go to any host, and no policy says whether"
-            f" they may; name the address behind @, put a {FILE} beside the cases, name one by --policy, or"
+            f" they may; name the address after @, put a {FILE} next to the cases, name one by --policy, or"
             " pass --allow-hosted if their agreement permits it"
         )
 
 
 def public_hosts(addresses: Iterable[str]) -> list[str]:
-    """Those hosts, proxies among them, that need the user's word where there is no policy."""
+    """Hosts, including proxies, that need the user's consent without a policy."""
     urls = [url for address in addresses for url in (address, proxy_of(address)) if url is not None]
     return sorted({host for host in map(host_name, urls) if is_public(host)})
 

@@ -24,7 +24,7 @@ class StorageError(ModelError):
 
 
 class _Protocol(NamedTuple):
-    """What a kind of storage needs.
+    """Requirements of a kind of storage.
 
     Attributes:
         package: That fsspec reaches it by.
@@ -54,20 +54,20 @@ _SECRETS = (
     *("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_TOKEN"),
 )
 _MAX_SAID = 300
-"""Characters of what a server or a library says."""
+"""Maximum characters of a server's or library's message."""
 
 _MARKS = ("ETag", "etag", "VersionId", "generation", "md5Hash", "content_settings", "LastModified", "mtime")
-"""What stores say of an object that is another one once it is written again."""
+"""Metadata of objects that changes when they are rewritten."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class FullDiskError(StorageError):
-    """There is no room for what is fetched."""
+    """The disk is too full for the download."""
 
 
 class Stored(NamedTuple):
-    """What storage says of an object.
+    """Metadata of a stored object.
 
     Attributes:
         size: In bytes.
@@ -79,7 +79,7 @@ class Stored(NamedTuple):
 
 
 class ObjectStore:
-    """What lies below one URL of object storage.
+    """Objects below one URL of object storage.
 
     Credentials come from the environment and the provider's own files alone.
     """
@@ -89,7 +89,7 @@ class ObjectStore:
 
         Args:
             text: Such as `s3://BUCKET/PREFIX`.
-            what: Names what lies there, for messages.
+            what: Name of its content, for messages.
             sends: Whether texts of cases are going to be sent there, and not only fetched.
 
         Raises:
@@ -167,10 +167,10 @@ class ObjectStore:
         return found and found.size
 
     def look(self, name: str) -> Stored | None:
-        """What is known of an object; None where there is none.
+        """Metadata of an object; None if it does not exist.
 
         Raises:
-            StorageError: It cannot be asked, or there is no such bucket.
+            StorageError: Requests fail, or the bucket does not exist.
         """
         with self._in_words(name):
             try:
@@ -184,10 +184,10 @@ class ObjectStore:
             return Stored(int(found["size"]), repr([found.get(mark) for mark in _MARKS]))
 
     def names(self) -> list[str]:
-        """Of the objects that lie directly below the URL; none where there are none.
+        """Names of the objects directly below the URL.
 
         Raises:
-            StorageError: It cannot be asked, or there is no such bucket.
+            StorageError: Requests fail, or the bucket does not exist.
         """
         with self._in_words(""):
             try:
@@ -230,7 +230,7 @@ class ObjectStore:
         """Download an object to a file, whose rights stay as they are; whether there is one.
 
         Raises:
-            StorageError: It cannot be read or written; a `FullDiskError` where there is no room.
+            StorageError: It cannot be read or written; a `FullDiskError` if the disk is full.
         """
         from fsspec.callbacks import Callback
 
@@ -288,7 +288,7 @@ def parse_url(text: str) -> tuple[str, str]:
         )
     place = text.partition("://")[2]
     container, at, rest = place.partition("@")
-    # In addresses of Azure the container stands before an @.
+    # In Azure addresses the container precedes an @.
     named = kind is _AZURE and at and not {":", "/"} & set(container)
     if kind is not _FILE:
         check_address(rest if named else place, repr(text), kind.key)
@@ -302,7 +302,7 @@ def parse_url(text: str) -> tuple[str, str]:
 
 
 def _origins_by_name(protocol: str, bucket: str) -> list[str]:
-    """Where environment and configuration lead to, for kinds of which no package has to be asked."""
+    """Origins from environment and configuration, for kinds that need no package for it."""
     kind = _PROTOCOLS[protocol]
     if kind is _GS:
         own = _configured(protocol, "endpoint_url") or os.environ.get("STORAGE_EMULATOR_HOST")
@@ -362,7 +362,7 @@ class _NotSentError(Exception):
 
 
 def _origin_of_bucket(files: Any, bucket: str) -> str:
-    """Where requests for a bucket of S3 go to: region, endpoint, profile and style decide that.
+    """Origin of requests for an S3 bucket: depends on region, endpoint, profile and style.
 
     botocore addresses a request, from the same values as s3fs gives it, and is kept from sending it. Keys of
     no use spare it the search for some, which may ask servers.
@@ -393,7 +393,7 @@ def _origin_of_bucket(files: Any, bucket: str) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and what has led to it; botocore keeps some of that in a field."""
+    """An error and its causes; botocore keeps some in a field."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -404,7 +404,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _code(error: BaseException) -> str:
-    """What S3 calls a fault."""
+    """S3's code of a fault."""
     for one in _chain(error):
         response = getattr(one, "response", None)
         if isinstance(response, dict):
@@ -420,7 +420,7 @@ def _failure(place: str, error: Exception) -> ModelError:
     code = _code(error)
     names = {type(one).__name__ for one in _chain(error)}
     if code == "NoSuchBucket":
-        return StorageError(f"{place}: there is no such bucket")
+        return StorageError(f"{place}: bucket not found")
     if names & {"NoCredentialsError", "PartialCredentialsError"}:
         return StorageError(
             f"{place}: no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or"
@@ -430,7 +430,7 @@ def _failure(place: str, error: Exception) -> ModelError:
         return StorageError(f"{place}: the server does not respond")
     if isinstance(error, PermissionError):
         said = f" ({code})" if code else ""
-        return StorageError(f"{place}: access is refused{said}: look at the credentials and their rights")
+        return StorageError(f"{place}: access denied{said}: check the credentials and their rights")
     if isinstance(error, FileNotFoundError):
         return StorageError(f"{place}: is not there")
     words = redacted(" ".join(str(error).split()))

@@ -38,7 +38,7 @@ _FORBIDDEN: dict[Action, str] = {
 
 
 class PolicyError(ModelError):
-    """What a data policy forbids, or a policy that cannot be used, in one line."""
+    """Violation of a data policy, or an unusable policy, in one line."""
 
 
 class NotScanned(PolicyError):
@@ -46,10 +46,10 @@ class NotScanned(PolicyError):
 
 
 class Policy(Section):
-    """What may be done with the texts of a data set. What is not allowed is forbidden."""
+    """Permitted uses of a data set's texts. Everything else is forbidden."""
 
-    name: str = Field(description="What the data are.", min_length=1)
-    agreement: str = Field("", description="What they were given under, for the record.")
+    name: str = Field(description="Name of the data.", min_length=1)
+    agreement: str = Field("", description="Agreement that covers them, for the record.")
     hosts: tuple[str, ...] = Field(
         (LOOPBACK,),
         description="Hosts that may see texts: loopback, private, names, globs, addresses, networks.",
@@ -87,8 +87,8 @@ class Policy(Section):
         for rule in rules:
             if not rule or "://" in rule or " " in rule or (_network(rule) is None and "/" in rule):
                 raise ValueError(
-                    f"{rule!r} is no host: write loopback, private, a name such as gpu01 or *.example.org, or"
-                    " an address or network such as 10.1.0.0/16"
+                    f"{rule!r} is not a host: write loopback, private, a name such as gpu01 or *.example.org,"
+                    " or an address or network such as 10.1.0.0/16"
                 )
         return rules
 
@@ -158,7 +158,7 @@ def load_policy(name_or_path: str) -> HeldPolicy:
 
 
 def find_policies(paths: Iterable[Path]) -> tuple[HeldPolicy, ...]:
-    """The policies that lie beside files or in folders; the user's own where there is none.
+    """Policies next to files or in folders; the user's own if none is found.
 
     Raises:
         PolicyError: One cannot be read, or has nearly the name of one.
@@ -172,7 +172,10 @@ def find_policies(paths: Iterable[Path]) -> tuple[HeldPolicy, ...]:
 
 
 def _folders_of(path: Path) -> tuple[Path, ...]:
-    """Where the policy of a file or a folder may lie; that of a link beside the link and beside the file."""
+    """Folders that may hold the policy of a file or folder.
+
+    For a link, next to the link and to its target.
+    """
     if url_of(path) is not None:
         return (folder_of(path),)
     real = path.resolve()
@@ -182,7 +185,7 @@ def _folders_of(path: Path) -> tuple[Path, ...]:
 def _lies_in(folder: Path) -> bool:
     other = folder / f"{Path(FILE).stem}.yml"
     for file in (folder / FILE, other):
-        fetch(file, "the data policy beside the cases, which --policy can name instead")
+        fetch(file, "the data policy next to the cases, which --policy can name instead")
     if os.path.lexists(other):
         raise PolicyError(f"{name_of(other)}: a policy is called {FILE}; rename it")
     # A link that leads nowhere is a policy that cannot be read.
@@ -190,7 +193,7 @@ def _lies_in(folder: Path) -> bool:
 
 
 def keep_beside(folder: Path, policies: Iterable[HeldPolicy]) -> None:
-    """Let data that are made of others keep their policy.
+    """Copy policies to derived data.
 
     Raises:
         PolicyError: There are several, and a folder has one.

@@ -11,7 +11,7 @@ from serving.protocol.addresses import host_of
 
 
 class Traffic(NamedTuple):
-    """What went to a host and came from it.
+    """Traffic to and from a host.
 
     Attributes:
         requests: Those that failed among them.
@@ -29,7 +29,7 @@ class Traffic(NamedTuple):
         return Traffic(*(one + more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Traffic) -> Traffic:
-        """What is left of it without another, at least nothing."""
+        """Difference to another count, at least zero."""
         return Traffic(*(max(0, one - less) for one, less in zip(self, other, strict=True)))
 
 
@@ -39,7 +39,7 @@ _by_host: ContextVar[dict[str, Traffic]] = ContextVar("by_host", default=_of_pro
 
 
 def count_apart() -> None:
-    """From here on, count what this task and those that it starts send apart from what others do."""
+    """From now on, count traffic of this task and its children separately."""
     _by_host.set({})
 
 
@@ -49,7 +49,7 @@ def size(texts: Iterable[str]) -> int:
 
 
 def count(address: str, traffic: Traffic) -> None:
-    """Add what went to an address, from any thread; a provider's name stands for its own service."""
+    """Add traffic to an address, from any thread; a provider's name means its own service."""
     host = host_of(address) or address
     counts = _by_host.get()
     with _adding:
@@ -62,6 +62,6 @@ def so_far() -> dict[str, Traffic]:
 
 
 def since(before: Mapping[str, Traffic], now: Mapping[str, Traffic]) -> dict[str, Traffic]:
-    """What was added between two counts; hosts that nothing went to are left out."""
+    """Traffic between two counts, without unused hosts."""
     found = {host: traffic.minus(before.get(host, Traffic())) for host, traffic in now.items()}
     return {host: traffic for host, traffic in found.items() if any(traffic)}

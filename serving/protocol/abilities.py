@@ -1,4 +1,4 @@
-"""What requests to one model may contain: stated by its provider, found by a probe, learned from refusals."""
+"""Parameters that a model accepts: stated by its provider, found by a probe, learned from rejections."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ MAX_REFUSALS = 12
 
 @dataclass(slots=True)
 class Abilities:
-    """What is known of a model. All requests of a run share one object, which grows as services refuse.
+    """Known abilities of a model. All requests of a run share one object, updated by rejections.
 
     Attributes:
-        thinks: Whether it is known to think; what was not seen to think may still do so.
-        efforts: The provider's word for each effort that the model accepts; empty if that is not known.
+        thinks: Whether it is known to think; others may still do so.
+        efforts: The provider's word for each effort that the model accepts; empty if unknown.
         limit_field: Which field holds the limit of a reply, for servers with OpenAI's protocol.
         max_output: Tokens of the longest reply, thinking included; None if that is not known.
         refused: Parts of requests that are left out, each with the reason.
@@ -119,7 +119,7 @@ class Abilities:
         return limit
 
     def shaped(self, request: AnyRequest, constraints: Sequence[Constraint]) -> AnyRequest:
-        """The request without what the model refuses; values that get lost are noted in `not_sent`."""
+        """The request without what the model refuses; omitted values are noted in `not_sent`."""
         thinking = self.may_think(request.effort)
         level = self.level(request.effort)
         if request.effort is not None and level != request.effort:
@@ -166,7 +166,7 @@ class Abilities:
         return new
 
     def learn(self, error: CallError, request: AnyRequest) -> bool:
-        """Take from a refusal what the next request must leave out.
+        """Learn from a rejection which parameters to leave out.
 
         Returns:
             Whether the same request, shaped anew, differs from the one that was refused.
@@ -177,7 +177,7 @@ class Abilities:
         return self._learn_limit(words, request) or self._learn_option(words, request)
 
     def has_learned(self, refusal: CallError, request: AnyRequest) -> bool:
-        """Whether a request no longer contains what an earlier form of it was refused for."""
+        """Whether a request no longer has the parameters that caused an earlier rejection."""
         if refusal.error_class not in _REFUSALS:
             return False
         words = str(refusal).lower()
@@ -254,5 +254,5 @@ def room_after(error: CallError) -> int | None:
 
 
 def is_limit_too_low(error: CallError) -> bool:
-    """Whether a service refused a request because thinking used up its limit (OpenAI, at low limits)."""
+    """Whether a service rejected a request because thinking used up its limit (OpenAI, at low limits)."""
     return _LIMIT_TOO_LOW in str(error).lower()

@@ -45,12 +45,12 @@ def host_of(url: str) -> str:
 
 
 def redirect_fault(status: int, url: str, location: str | None) -> str:
-    """What to say of a server that sends a request on; neither path nor query of the target is shown.
+    """Message on a server that redirects; shows neither path nor query of the target.
 
     Args:
         status: Its answer's.
-        url: What it was asked.
-        location: Where it sends, relative to `url` as HTTP has it.
+        url: Requested URL.
+        location: Target, relative to `url` as in HTTP.
     """
     try:
         target = urljoin(url, location or "")
@@ -61,7 +61,7 @@ def redirect_fault(status: int, url: str, location: str | None) -> str:
     if not other:
         return f"{asked} redirects (status {status}), to no address"
     if asked == other and same_scheme:
-        return f"{asked} redirects (status {status}) to another path of its own; name that address instead"
+        return f"{asked} redirects (status {status}) to another path; name that address instead"
     where = other if same_scheme else f"{urlsplit(target).scheme[:8]}://{other}"
     return (
         f"{asked} redirects (status {status}) to {where}, which was not named, so nothing is sent there; name"
@@ -95,13 +95,13 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or address only; nothing is looked up."""
+    """Whether a host is this machine, by its name or address only, without a lookup."""
     address = ip_address(host)
     return host == "localhost" if address is None else address.is_loopback
 
 
 def is_public(host: str) -> bool:
-    """Whether a host may be anybody's: neither this machine nor in a private network, by its name only.
+    """Whether a host may be public: neither this machine nor in a private network, by its name only.
 
     A name of a single part, such as `gpu01`, is one of the local network.
     """

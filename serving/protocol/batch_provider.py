@@ -1,4 +1,4 @@
-"""What every provider of batches gives: how requests are written, submitted, looked for, and read back."""
+"""Interface of batch providers: write, submit, find and read requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NoSuchBatch(CallError):
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What one batch may hold.
+    """Limits of one batch.
 
     Attributes:
         requests: Rows.
@@ -65,8 +65,8 @@ class RemoteBatch:
 
     Attributes:
         id: The provider's.
-        metadata: What was given at the submit, as far as the provider keeps it.
-        requests: Rows, None where the provider does not say.
+        metadata: Metadata of the submission, as far as the provider keeps it.
+        requests: Number of rows; None if the provider does not report it.
         created: By the provider's clock, with its time zone.
         expires: The same; None where it is not known.
         files: Identifiers of the uploaded and result files that it has there.
@@ -96,7 +96,7 @@ class RemoteBatch:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What came back for one row: answers, or the classed failure of this row alone.
+    """Result of one row: its answers, or its classified failure.
 
     Answers are as a server's `complete` gives them: there may be fewer than were asked for, and counts of
     tokens may be unknown.
@@ -115,8 +115,8 @@ class BatchProvider(Protocol):
 
     Attributes:
         endpoint: Names where requests go, as the online backend names it.
-        limits: Of one batch.
-        retention: What the provider stores, and for how long, in one sentence.
+        limits: Limits of one batch.
+        retention: The provider's data retention, in one sentence.
     """
 
     endpoint: str
@@ -128,7 +128,7 @@ class BatchProvider(Protocol):
         ...
 
     def encoded(self, row: BatchRow) -> bytes:
-        """The row as it is sent; its length is what counts against the limits."""
+        """The row as sent; its length counts against the limits."""
         ...
 
     async def mark(self) -> Mapping[str, str]:
@@ -153,7 +153,7 @@ class BatchProvider(Protocol):
         ...
 
     async def look(self, batch_id: str) -> RemoteBatch:
-        """The batch as it is now.
+        """Current state of the batch.
 
         Raises:
             NoSuchBatch: The account has none of this identifier.
@@ -169,7 +169,7 @@ class BatchProvider(Protocol):
         ...
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask for its end; what is done stays to be read. One that has ended stays as it is."""
+        """Request cancellation; finished rows stay readable. Ended batches are unchanged."""
         ...
 
     async def delete(self, batch: RemoteBatch) -> None:

@@ -1,4 +1,4 @@
-"""What calls cost, from a price file of the user's, and a cap on what a run may use."""
+"""Costs of calls from the user's price file, and a cap on a run's use."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NOTHING = Spend()
 
 @dataclass(slots=True)
 class Reservation:
-    """The limit of a call; set `actual` to what it has used."""
+    """Reserved maximum of a call; set `actual` to its use."""
 
     maximum: Spend
     actual: Spend = _NOTHING
@@ -56,15 +56,15 @@ class Reservation:
 
 @dataclass(slots=True)
 class Budget:
-    """What all sessions of a run may use together; None is no limit.
+    """Cap for all sessions of a run together; None means unlimited.
 
     It works by reservation: a call that might exceed it is not sent.
 
     Attributes:
         max_tokens: Tokens read and written.
         max_cost: In the currency of the price file.
-        spent: What has been used.
-        claimed: The sum of what calls have reserved.
+        spent: Use so far.
+        claimed: Sum of reservations.
         largest_call: The most that a call has reserved.
     """
 
@@ -87,7 +87,7 @@ class Budget:
     async def reserve(self, maximum: Spend, case_id: str = "") -> AsyncIterator[Reservation]:
         """Reserve before a call of a case and settle after it.
 
-        A call that does not fit next to those under way waits for what they turn out to use.
+        A call that does not fit next to those under way waits for their actual use.
 
         Raises:
             BudgetSpent: It does not fit and no call is under way.
@@ -156,7 +156,7 @@ class Budget:
                 settled.set_result(None)
 
     def used_by(self, case_id: str) -> Spend:
-        """What the calls of a case have used under a limit."""
+        """Use by the calls of a case under a limit."""
         return self._by_case.get(case_id, _NOTHING)
 
     def forget(self, case_id: str) -> Spend:
@@ -164,11 +164,11 @@ class Budget:
         return self._by_case.pop(case_id, _NOTHING)
 
     def fits(self, more: Spend) -> bool:
-        """Whether that much can be used beside what calls under way have reserved."""
+        """Whether that much fits in addition to the reservations of calls in progress."""
         return self.allows(self._reserved.plus(more))
 
     def allows(self, more: Spend) -> bool:
-        """Whether that much can be used beside what has been."""
+        """Whether that much fits in addition to the use so far."""
         sum_ = self.spent.plus(more)
         return (self.max_tokens is None or sum_.tokens <= self.max_tokens) and (
             self.max_cost is None or sum_.cost <= self.max_cost
@@ -201,7 +201,7 @@ class Price(BaseModel):
         return self.model_copy(update=prices)
 
     def cost(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> float:
-        """Of one or more calls, in the currency of the file."""
+        """Cost of one or more calls, in the currency of the file."""
         cached_price = self.input if self.cached_input is None else self.cached_input
         fresh = input_tokens - cached_tokens
         return (fresh * self.input + cached_tokens * cached_price + output_tokens * self.output) / _MILLION

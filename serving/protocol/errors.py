@@ -35,7 +35,7 @@ _OVERLOADED = 529
 """Anthropic's status for a service that is overloaded for everyone."""
 
 _EMPTY_WORDS = "Connection error."
-"""OpenAI's client gives no more than this for a lost connection; its first cause has the reason."""
+"""OpenAI's client only reports this for a lost connection; its first cause has the reason."""
 
 _CONTEXT_LENGTH_WORDS = (
     *("context length", "context_length", "maximum context", "too long", "max_model_len"),
@@ -46,7 +46,7 @@ _REFUSAL_WORDS = (
     *("content_filter", "content management policy", "usage policy"),  # OpenAI, on Azure and off it
     *("content filtering policy", "content exists risk"),  # Anthropic; DeepSeek
 )
-"""Parts of the messages with which a request is refused for its content."""
+"""Parts of messages that reject a request for its content."""
 
 _AUTH_WORDS = ("api key not valid", "api_key_invalid", "incorrect api key")
 """Parts of the messages with which Google and xAI answer 400 to a wrong key."""
@@ -55,7 +55,7 @@ _AUTH_WORDS = ("api key not valid", "api_key_invalid", "incorrect api key")
 class ModelError(Exception):
     """A model that cannot be used as named: one line with the remedy.
 
-    What it quotes of a server is fit for a terminal, a log and a page.
+    Quotes of servers are safe for a terminal, a log and a page.
     """
 
     def __init__(self, message: str) -> None:
@@ -124,7 +124,7 @@ def classify(error: BaseException) -> CallError:
     if "Certificate" in names or isinstance(error, ssl.SSLError) or "CERTIFICATE_VERIFY_FAILED" in message:
         return CallError("connection", message, retryable=False)
     if "ClientPayloadError" in names:
-        # An incomplete body; aiohttp gives that a status of 400 of its own.
+        # An incomplete body, for which aiohttp sets status 400.
         return CallError("connection", message)
     if "Timeout" in names or status in (408, 504):
         return CallError("timeout", message, status=status)
@@ -182,7 +182,7 @@ def _class_of_status(status: int, words: str) -> ErrorClass:
 
 
 def _status(error: BaseException) -> tuple[int | None, BaseException]:
-    """The HTTP status and the exception that has it: Google's class hides it behind one of its own."""
+    """The HTTP status and the exception that has it: Google's class wraps it."""
     holder: BaseException | None = error
     while holder is not None:
         for name in ("status_code", "code"):
@@ -194,7 +194,7 @@ def _status(error: BaseException) -> tuple[int | None, BaseException]:
 
 
 def _own(error: BaseException) -> CallError | None:
-    """Our own failure; a client may have wrapped that of a hook, or grouped those of attempts to connect."""
+    """Our own failure, which a client may have wrapped, or grouped with other attempts to connect."""
     holder: BaseException | None = error
     while holder is not None:
         if isinstance(holder, CallError):

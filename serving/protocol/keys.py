@@ -1,4 +1,4 @@
-"""Keys to servers: they come from environment variables, and stand in no address and no message."""
+"""Keys to servers: read from environment variables, never shown in addresses or messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def api_key(variable: str) -> str | None:
 
 
 def demand_clean(variable: str) -> None:
-    """Refuse a key that another program reads as it stands, line break included.
+    """Reject a key with blanks or line breaks that another program would not strip.
 
     Raises:
         ModelError: It is not clean. The key is not shown.
@@ -34,17 +34,17 @@ def demand_clean(variable: str) -> None:
 
 
 def check_address(url: str, what: str, variable: str) -> None:
-    """Refuse an address with a secret in it, which would stand in records, traces and messages.
+    """Reject an address that contains a secret, which would appear in records, traces and messages.
 
     Args:
         url: Of a server.
-        what: Names what is reached there, such as `model 'openai:x@...'`; what is secret in it is not shown.
+        what: Name of the target, such as `model 'openai:x@...'`, without secrets.
         variable: Where the key belongs.
 
     Raises:
         ModelError: It holds a user or a password, or a query.
     """
-    # Not taken apart: what is no address at all may hold a secret too.
+    # Not parsed: even an invalid address may hold a secret.
     if "@" in url:
         raise ModelError(
             f"{redacted(what)}: an address holds no user and no password; leave them out, and put the key"

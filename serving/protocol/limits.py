@@ -15,7 +15,7 @@ DEFAULT_TIMEOUT_S = 600.0
 DEFAULT_MAX_OUTAGE_S = 120.0
 
 DECREASE = 0.7
-"""What is left of the width after a cut."""
+"""Factor of the width after a cut."""
 
 GAIN = 1.1
 """How much more work a round must do than the best one before, to count as better."""
@@ -26,11 +26,11 @@ PATIENCE = 2
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user allows for each endpoint.
+    """The user's limits for each endpoint.
 
     Attributes:
         max_connections: Limit of requests under way at once; None is the provider's default.
-        start_connections: Requests under way at once at the start; the limiter goes on from there.
+        start_connections: Requests under way at once at the start; the limiter adapts it.
         rpm: Limit of requests a minute.
         tpm: Limit of tokens a minute; a request counts with its prompt and its token limit.
         max_retries: Further attempts of a failed request; 0 means none.
@@ -64,10 +64,10 @@ class AdaptiveLimiter:
     """How many requests one endpoint gets at once, learnt from its answers as TCP learns a path's width.
 
     Slow start, additive increase, multiplicative decrease (Jacobson 1988). The slow start doubles the width
-    round by round; it ends at the first rate limit, or once a wider endpoint does no more work: a server
-    that is full only queues what it gets, and its prefix cache suffers. Waiting requests are served in order
-    of their case, so that a case that has begun is finished before new ones take its place: its reflections
-    still find their vote's prefill in the server's cache.
+    round by round; it ends at the first rate limit, or once a wider endpoint does no more work: a full server
+    only queues requests, and its prefix cache suffers. Waiting requests are served in order of their case, so
+    that a case that has begun is finished before new ones take its place: its reflections still find their
+    vote's prefill in the server's cache.
 
     Attributes:
         max_width: The width never grows beyond this.

@@ -16,7 +16,7 @@ _LINE = re.compile(r"^(\S{1,80}): '", re.MULTILINE)
 
 
 def numbered_ids(turns: Sequence[str]) -> list[str]:
-    """Of each line `id: '...'` the id, in the order of the lines.
+    """Ids of the lines `id: '...'`, in order.
 
     Only the last turn that has such lines counts: those before it show examples.
     """

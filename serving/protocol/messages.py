@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back: turns of a conversation, and the answer to one sample."""
+"""Messages to a model and its answers: turns of a conversation, and the answer to one sample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNKNOWN = -1
 """A number of tokens that a server does not report, or reports as something that no number of tokens is."""
 
 _MAX_TOKENS = 100_000_000
-"""Of one request: ten times the largest context window that we know."""
+"""Maximum of one request: ten times the largest known context window."""
 
 
 def token_count(reported: object) -> int:
@@ -69,7 +69,7 @@ def weighed(shares: Mapping[str, float]) -> TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back for one sample. Seconds are of the whole request that the sample was part of.
+    """Answer to one sample. Seconds are for the whole request that the sample was part of.
 
     Attributes:
         text: The reply, without the thinking before it.

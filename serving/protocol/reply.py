@@ -1,4 +1,4 @@
-"""What a reply must look like: a JSON schema for the provider, and a parser that names faults."""
+"""Form of a reply: a JSON schema for the provider, and a parser that names faults."""
 
 from __future__ import annotations
 
@@ -77,4 +77,4 @@ def free_text(text: str) -> str:
 
 
 FREE_TEXT = ReplyFormat("text", None, free_text)
-"""Of requests whose replies are nobody's: they only show what a model does."""
+"""Form of probe replies, which only show a model's behaviour."""

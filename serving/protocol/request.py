@@ -18,7 +18,7 @@ from serving.protocol.thinking import Effort
 T = TypeVar("T")
 
 PROBE: Literal["probe"] = "probe"
-"""The role of small requests without case text, which only find out what a server can do."""
+"""The role of small requests without case text that probe a server's abilities."""
 
 Constraint = Literal["grammar", "json_schema", "tool", "object_schema", "json_object", "none"]
 """How a reply is constrained to its schema, the strongest first; `none` leaves it to prompt and parser.
@@ -27,16 +27,16 @@ Constraint = Literal["grammar", "json_schema", "tool", "object_schema", "json_ob
 """
 
 LimitField = Literal["max_tokens", "max_completion_tokens"]
-"""OpenAI's two names for the limit of a reply; each is refused by some servers."""
+"""OpenAI's two names for the limit of a reply; each is rejected by some servers."""
 
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
     """A prompt for the model of a role, of which one or several samples are wanted.
 
-    A node makes it, and the client sets the fields from `model` on. What is sent is a copy with the fields
-    from `constraint` on, and without what the model does not accept; a call is known by the key of the
-    request as it was wanted.
+    A node makes it, and the client sets the fields from `model` on. The sent copy has the fields from
+    `constraint` on and lacks parameters that the model does not accept; a call's key is from the original
+    request.
 
     Attributes:
         samples: The index of each wanted sample. Asking again for a known one replays it.
@@ -44,8 +44,8 @@ class Request(Generic[T]):
         max_tokens: Limit of one reply without the thinking before it; in the copy that is sent, with it.
         seed: None for a model that takes none.
         logprobs: Whether the log-probabilities of the reply's tokens are wanted.
-        model: Provider and name, without the address: a server that moves keeps its answers.
-        revision: What is known of the weights.
+        model: Provider and name, without the address: answers stay valid when a server moves.
+        revision: Known revision of the weights.
         effort: How much the model is to think; None leaves that to the provider.
         widened: Whether it repeats one whose thinking used up its limit.
         constraint: How the reply is constrained to its schema.
@@ -80,7 +80,7 @@ class Request(Generic[T]):
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
-        """What shapes a reply beside model, prompt and sample, as the journal stores it."""
+        """Parameters that shape a reply besides model, prompt and sample, as stored in the journal."""
         parameters: dict[str, Any] = {
             "temperature": self.temperature,
             "max_tokens": self.max_tokens,
@@ -169,7 +169,7 @@ class Reply(Generic[T]):
     """A parsed reply, the text it was parsed from, and the calls that it took.
 
     Attributes:
-        value: What was parsed.
+        value: The parsed reply.
         text: The text of the reply.
         calls: The calls it took, the correction turn included.
         fallback_fault: The fault of a reply that only the fallback parser could read.
@@ -193,7 +193,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Usage:
-    """What this session has used, replayed calls left out. A call is one sample of one prompt.
+    """Usage of this session, without replayed calls. A call is one sample of one prompt.
 
     `cost` is None where the user gave no prices. `estimated` calls are those whose server counts no tokens.
     `thinking_tokens` are part of `output_tokens`; `widened` calls repeat one whose thinking used up its

@@ -38,11 +38,11 @@ _MAX_CHARACTERS_A_TOKEN = 64
 """More than any tokenizer packs into one token on average: a longer reply exceeds its token limit."""
 
 _BYTES_BESIDE_TEXT = 64
-"""An upper bound of what a chat template adds to a turn, in tokens."""
+"""Upper bound on the tokens that a chat template adds to a turn."""
 
 
 class CallJournal(Protocol):
-    """Where calls are kept: a file of this run, or the process that writes it, for a worker on a cluster."""
+    """Storage of calls: a file of this run, or for a worker on a cluster the process that writes it."""
 
     async def find_all(self, request: AnyRequest) -> dict[int, Answer]:
         """The stored answers, by sample."""
@@ -70,12 +70,12 @@ class CallPool(Protocol):
         """The case is not under way any more."""
 
     def holds(self, request: AnyRequest) -> bool:
-        """Whether one of its calls is away."""
+        """Whether one of its calls is in a batch."""
 
     async def ask(
         self, backend: Backend, request: AnyRequest, shaped: Callable[[], AnyRequest], price: Price | None
     ) -> NoReturn:
-        """Take a request, which `shaped` gives as it is sent; whatever becomes of it is raised."""
+        """Add a request, in the form that `shaped` returns; always raises its state."""
 
     async def defer(self, case_id: str) -> NoReturn:
         """Have a case begin again once a batch has ended."""
@@ -87,9 +87,9 @@ class ModelClient:
 
     Attributes:
         backends: The model of each role.
-        limits: What the user allows for each endpoint.
-        budget: What the run may use.
-        prices: By model, empty where the user gave none.
+        limits: The user's limits for each endpoint.
+        budget: The run's budget.
+        prices: Prices by model; empty if the user set none.
         pool: Takes the calls of models that answer in batches; None where nobody waits for those.
     """
 
@@ -133,7 +133,7 @@ class ModelClient:
             return None
 
     def forget(self, case_id: str, *, ended: bool = True) -> None:
-        """Drop what is known of a case that is not under way any more."""
+        """Drop the state of a case that is no longer in progress."""
         self.dispatcher.forget(case_id)
         if self.pool is not None:
             self.pool.forget(case_id)
@@ -225,7 +225,7 @@ class ModelClient:
             return _reply(request, answer, calls)
         rejected.append(request.key(sample))
         if unwritten:
-            # There is no reply that a correction turn could quote.
+            # Without a reply, a correction turn has nothing to quote.
             await self.journal.reject_all(rejected)
             return Failure(CallError("invalid_output", f"{answer.server}: {fault}"), calls)
         turns = (
@@ -259,7 +259,7 @@ class ModelClient:
         return True
 
     async def _request(self, backend: Backend, request: AnyRequest) -> dict[int, Answer]:
-        """Samples that are one request; each answer is stored as soon as it is there.
+        """Send samples as one request; each answer is stored on arrival.
 
         Raises:
             CallError: All attempts are spent.
@@ -301,7 +301,7 @@ class ModelClient:
             return answers
 
     async def _received(self, backend: Backend, request: AnyRequest, roomy: AnyRequest) -> list[Answer]:
-        """The answers to a request, sent without what the service refuses until it accepts the rest.
+        """The answers to a request, resent without rejected parameters until the service accepts the rest.
 
         Raises:
             CallError: It refuses the request for another reason, or all attempts are spent.
@@ -340,7 +340,7 @@ class ModelClient:
         self._warn_of_estimates(answers)
 
     def count(self, answer: Answer, price: Price | None) -> None:
-        """Count as soon as it is there: the case may end before the reply is stored or read."""
+        """Count an answer on arrival: the case may end before the reply is stored or read."""
         self.usage.calls += 1
         self.usage.input_tokens += answer.input_tokens
         self.usage.output_tokens += answer.output_tokens
@@ -426,7 +426,7 @@ def _refused(answer: Answer) -> bool:
 
 
 def _fault(request: Request[T], answer: Answer) -> str | None:
-    """What is wrong with a reply, in words that can be quoted to the model; None if it is valid."""
+    """Fault of a reply, in words that can be quoted to the model; None if valid."""
     reply = request.reply
     if _refused(answer):
         return _REFUSED
@@ -452,7 +452,7 @@ def _cut_fault(answer: Answer) -> str:
 
 
 def _was_cut_by_thinking(backend: Backend, request: Request[T], answer: Answer) -> bool:
-    """Whether a wider limit may bring the reply, of which nothing or a part was written.
+    """Whether a wider limit may complete a missing or partial reply.
 
     The text of a model that thinks may be thinking itself: where a chat template opens the tag and the limit
     comes before its end, no tag is in it.
@@ -500,7 +500,7 @@ def max_spend(request: AnyRequest, price: Price | None) -> Spend:
 
 
 def spend(answers: Sequence[Answer], price: Price | None) -> Spend:
-    """What answers have used."""
+    """Use by answers."""
     read = sum(answer.input_tokens for answer in answers)
     written = sum(answer.output_tokens for answer in answers)
     cached = sum(answer.cached_tokens for answer in answers)

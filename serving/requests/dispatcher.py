@@ -83,7 +83,7 @@ class Dispatcher:
     def _endpoint(self, backend: Backend, server: Server) -> Endpoint:
         width = self._limits.max_connections or backend.max_connections
         start = min(self._limits.start_connections or backend.start_connections, width)
-        # What runs in this process cannot be away, and a look at it would wait behind its own queue.
+        # A model in this process cannot be down, and a check would wait in its own queue.
         thorough = partial(_answers_a_word, server, min(_WORD_S, self._limits.timeout))
         look = None if server.in_process else Look(server.is_up, thorough)
         endpoint = Endpoint(
@@ -153,7 +153,7 @@ class Dispatcher:
             endpoint = self.endpoints[server.endpoint]
             async with endpoint.place(case.priority, tokens, choice=bool(request.choices)) as taken:
                 if endpoint.down:
-                    # It went while the request waited for its place; that is no attempt.
+                    # It went down while the request waited for a slot; this does not count as an attempt.
                     continue
                 self.sent.append(began := time.monotonic())
                 try:

@@ -1,4 +1,4 @@
-"""What a dry run counts: a backend whose replies are made up, and the tokens that a run would take."""
+"""Dry runs: a backend with made-up replies, and estimated tokens of a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Write = Callable[[AnyRequest, int], str]
 """Makes up the reply to one sample of a request."""
 
 CHARACTERS_A_TOKEN = 4
-"""Of English text, for an estimate."""
+"""For English text, as an estimate."""
 
 _REMEMBERED = 4096
 _MAX_FAILURES = 3
@@ -34,7 +34,7 @@ _CHOSEN_SHARE = 0.9
 
 @dataclass(slots=True)
 class Tally:
-    """What a role would use, or one of its tasks. A call is one sample of one prompt.
+    """Estimated use of a role, or of one of its tasks. A call is one sample of one prompt.
 
     Attributes:
         requests: Several samples of a prompt can be one request, which reads the prompt once.
@@ -150,10 +150,10 @@ class TokenCounter:
         self._failures = 0
 
     async def exactly(self, messages: Sequence[Message]) -> int:
-        """Tokens of a conversation, up to where the model goes on.
+        """Tokens of a conversation, up to the model's turn.
 
         Raises:
-            CallError: There is no tokenizer, or it does not answer.
+            CallError: A tokenizer is missing or does not answer.
         """
         if self._count_tokens is None or self._failures >= _MAX_FAILURES:
             raise CallError("internal", "no tokenizer counts for this model")

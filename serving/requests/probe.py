@@ -1,4 +1,4 @@
-"""A few small requests at the start: what a server really does, as opposed to what it silently accepts.
+"""Probe of a server by small requests: its real abilities, as opposed to silently ignored parameters.
 
 vLLM has silently ignored unknown constraint fields, so a constraint counts only if a reply obeys it against
 the prompt. No case text is sent.
@@ -22,7 +22,7 @@ from serving.protocol.thinking import Effort
 from serving.requests.dispatcher import attempts
 
 TIMEOUT_S = 180.0
-"""Of one request: on a processor, 2,048 tokens of thinking take two minutes."""
+"""Time limit of one request: on a CPU, 2,048 tokens of thinking take two minutes."""
 
 _WORDS = ("zebra-17", "zebra-42")
 """Words that no model writes unless it is constrained to them."""
@@ -45,20 +45,20 @@ _TEMPERATURE = 0.7
 """Not the default of any service, so that a model with a fixed one refuses it."""
 _LETTERS = (Message("user", "Write ten random letters."),)
 _BUSY = (408, 429)
-"""Statuses that do not depend on what was requested."""
+"""Statuses that do not depend on the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found out about a model.
+    """Findings about a model.
 
     Attributes:
         constraint: How replies are constrained to their schema.
         many_samples: Whether one request brings several samples.
         takes_seed: Whether a seed repeats a reply; None where that was not tried.
         logprobs: Whether log-probabilities come back.
-        context_length: In tokens, None where unknown.
-        tried: Whether requests were made; otherwise this is what is known of the provider.
+        context_length: In tokens; None if unknown.
+        tried: Whether requests were made; otherwise these are the provider's known facts.
         thinks: Whether it is known to think before it writes.
         thinking_tokens: Spent on the reply to the plainest request, None if none was made.
         efforts: The efforts that can be set; empty if that is not known.
@@ -91,7 +91,7 @@ class Findings:
             ("n", _yes(self.many_samples)),
             ("seed", "not tried" if self.takes_seed is None else _yes(self.takes_seed)),
             ("logprobs", _yes(self.logprobs)),
-            ("source", "requests" if self.tried else "what is known of the provider"),
+            ("source", "requests" if self.tried else "provider's facts"),
             *self._thinking_rows(),
         ]
 
@@ -143,14 +143,13 @@ async def probe(
     limit_s: float = TIMEOUT_S,
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Backend, Findings]:
-    """Find out what a model can do, and use it accordingly.
+    """Probe a model's abilities, and adapt its backend.
 
-    A server that gives no answer is left out while another does; the model then counts it among those that
-    have not been reached.
+    A server that does not answer is left out while another does; the model counts it as not reached.
 
     Args:
         backend: The model.
-        takes_seed: What a run has recorded: its seed stays as it was.
+        takes_seed: The run's recorded value, so its seed is unchanged.
         requests: Whether the server may be asked.
         max_retries: Further attempts of a request that failed in a way that may pass, as of any call.
         limit_s: Seconds for each request, of which there are never more than `TIMEOUT_S`.
@@ -193,7 +192,7 @@ async def probe(
         if backend.unlisted:
             report(backend.unlisted)
         findings = _known(backend)
-    # What the probe left out of its own requests says nothing about those of the recipe.
+    # Parameters left out of probe requests are not about the recipe's.
     backend.abilities.not_sent.clear()
     used = bool(findings.takes_seed) if takes_seed is None else takes_seed
     ladder = backend.constraints[backend.constraints.index(findings.constraint) :]
@@ -229,7 +228,7 @@ def _known(backend: Backend, thinking_tokens: int | None = None, *, tried: bool 
 
 
 def _weakest(backend: Backend, found: Sequence[Findings]) -> Findings:
-    """What all servers of a model can do."""
+    """Abilities shared by all servers of a model."""
     seeds = [one.takes_seed for one in found]
     thoughts = [one.thinking_tokens for one in found if one.thinking_tokens is not None]
     return replace(
@@ -254,7 +253,7 @@ class _Asked:
     constraints: tuple[Constraint, ...]
 
     async def ask(self, request: AnyRequest, max_retries: int | None = None) -> list[Answer]:
-        """The answers to one request, sent without what the service refuses by name.
+        """The answers to one request, resent without parameters that the service rejects by name.
 
         Raises:
             _Silent: The server is gone, busy, or does not answer in time.
@@ -329,7 +328,7 @@ class _Asked:
 
 
 class _Silent(ModelError):
-    """A server gives no answer to a small request.
+    """A server does not answer a small request.
 
     Attributes:
         is_busy: Whether that says nothing about the request.

@@ -1,8 +1,8 @@
 """The journal, the budget and the rates of a run, as workers in other processes use them.
 
-One process writes the run and keeps the user's limits. A worker asks it what is stored before it asks a
-model, and tells it every answer at once, so that a worker that is killed costs the calls in flight and no
-other. Messages are tuples of plain values: any transport that keeps their order will do.
+One process writes the run and keeps the user's limits. A worker asks it for stored calls before it asks a
+model, and reports every answer at once, so a killed worker loses only the calls in flight. Messages are
+tuples of plain values: any transport that keeps their order will do.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _NOTHING = Spend()
 
 
 class Line:
-    """A worker's end: it asks and tells, and whoever has the transport hands it the replies."""
+    """A worker's end: sends requests and notices; the owner of the transport passes it the replies."""
 
     def __init__(self, tell: Callable[[RelayMessage], None]) -> None:
-        """`tell` takes what is to go to the other end, in order."""
+        """`tell` takes messages to the other end, in order."""
         self.tell = tell
         self._numbers = itertools.count()
         self._asked: dict[int, asyncio.Future[Any]] = {}
 
     def number(self) -> int:
-        """A new one, to name what is asked by."""
+        """A new number for a request."""
         return next(self._numbers)
 
     async def ask(self, word: str, *given: Any, number: int | None = None) -> Any:
@@ -50,7 +50,7 @@ class Line:
             del self._asked[number]
 
     def replied(self, number: int, value: Any) -> None:
-        """A reply has come; whoever asked may be gone."""
+        """Deliver a reply, unless the requester is gone."""
         reply = self._asked.get(number)
         if reply is not None and not reply.done():
             reply.set_result(value)
@@ -112,7 +112,7 @@ class RelayedRate:
     """A rate of an address, as a worker has it."""
 
     def __init__(self, line: Line, address: str, name: str, max_rate: float) -> None:
-        """`name` is that of the field of the endpoint."""
+        """`name` is the endpoint's field."""
         self._line = line
         self._address = address
         self._name = name
@@ -141,7 +141,7 @@ class Desk:
         reply: Callable[[int, Any], None],
         fail: Callable[[Exception], None],
     ) -> None:
-        """Of a client that has the journal, the budget and the endpoints with their whole limits."""
+        """Serve a client that has the journal, the budget and the endpoints with their full limits."""
         self._client = client
         self._journal = journal
         self._reply = reply
@@ -150,7 +150,7 @@ class Desk:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def take(self, message: RelayMessage) -> bool:
-        """Do what a worker asks for; False where it is none of this.
+        """Handle a worker's message; False if it is of another kind.
 
         Raises:
             JournalError: The journal cannot be read.
@@ -176,7 +176,7 @@ class Desk:
         return True
 
     async def close(self) -> None:
-        """Of its calls in flight it is not known what they used: they count as the most that they may use."""
+        """Count its calls in flight at their maximum, as their use is unknown."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -227,5 +227,5 @@ class Desk:
 
 
 def part(whole: int, place: int, of: int) -> int:
-    """What the part at a place has, of so many nearly equal ones."""
+    """Size of the part at a place, of `of` nearly equal ones."""
     return whole // of + (place < whole % of)

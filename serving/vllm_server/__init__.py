@@ -1,1 +1,1 @@
-"""Starts vLLM as a process of its own: where it is, how it is set up, when it is ready, how it ends."""
+"""Starts vLLM as a separate process: finding, configuration, readiness, shutdown."""

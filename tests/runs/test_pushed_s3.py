@@ -79,7 +79,7 @@ def test_no_bucket_no_server_and_wrong_keys_are_one_line(
     bucket: Bucket, folder: Path, tmp_path: Path
 ) -> None:
     refused = push(bucket, folder, "whole", "s3://nothing/run")
-    assert (refused.code, refused.line) == (2, f"s3://nothing/run/{LIST}: there is no such bucket")
+    assert (refused.code, refused.line) == (2, f"s3://nothing/run/{LIST}: bucket not found")
     # Nothing listens on this port.
     refused = push(bucket, folder, "whole", "s3://night/run", AWS_ENDPOINT_URL="http://127.0.0.1:1")
     assert (refused.code, refused.line) == (2, f"s3://night/run/{LIST}: the server does not respond")
@@ -87,7 +87,7 @@ def test_no_bucket_no_server_and_wrong_keys_are_one_line(
     with served(tmp_path, INITIAL_NO_AUTH_ACTION_COUNT="1") as guarded:
         refused = push(guarded, folder, "whole", "s3://night/run")
     assert refused.code == 2
-    assert refused.line.startswith(f"s3://night/run/{LIST}: access is refused (InvalidAccessKeyId)")
+    assert refused.line.startswith(f"s3://night/run/{LIST}: access denied (InvalidAccessKeyId)")
     none = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": str(tmp_path)}
     refused = push(bucket, folder, "whole", "s3://night/run", **none)
     assert refused.code == 2

@@ -299,7 +299,7 @@ def test_a_damaged_file_is_a_journal_error(tmp_path: Path, read: Callable[[Journ
     # The first page tells what tables there are; what they hold follows.
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     damaged = Journal(path, read_only=True)
-    with pytest.raises(JournalDamaged, match="malformed; see what is whole: evigraph check"):
+    with pytest.raises(JournalDamaged, match="malformed; check its content: evigraph check"):
         read(damaged)
     damaged.close()
     with pytest.raises(JournalDamaged, match="malformed"):

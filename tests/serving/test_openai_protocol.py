@@ -78,6 +78,6 @@ def test_log_probabilities_are_those_of_the_choice() -> None:
     ],
 )
 def test_what_is_no_chat_completion_is_a_lost_connection(reply: object) -> None:
-    with pytest.raises(CallError, match="no chat completion") as caught:
+    with pytest.raises(CallError, match="not a chat completion") as caught:
         answers(reply, "tiny", 1)
     assert caught.value.error_class == "connection"

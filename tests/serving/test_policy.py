@@ -103,8 +103,8 @@ def test_what_is_not_allowed_is_forbidden() -> None:
         ("name: ours\nhost: [loopback]", "unknown field 'host'; did you mean 'hosts'?"),
         ("hosts: [loopback]", "name: Field required"),
         ("name: ours\nproviders: [opnai]", "unknown provider 'opnai'"),
-        ("name: ours\nhosts: ['http://gpu01']", "'http://gpu01' is no host"),
-        ("name: ours\nhosts: [10.0.0.0/99]", "'10.0.0.0/99' is no host"),
+        ("name: ours\nhosts: ['http://gpu01']", "'http://gpu01' is not a host"),
+        ("name: ours\nhosts: [10.0.0.0/99]", "'10.0.0.0/99' is not a host"),
         ("- 1", "it must be a mapping"),
     ],
 )

@@ -235,7 +235,7 @@ async def test_without_requests_what_is_known_of_the_provider_counts(
     able, findings = await probe(backend, requests=False)
     assert server.probes == [] and not findings.tried
     assert able == backend
-    assert "what is known of the provider" in str(findings)
+    assert "provider's facts" in str(findings)
 
 
 async def test_no_text_of_a_case_is_in_a_probe(server: FakeServer, reach: Reach) -> None:

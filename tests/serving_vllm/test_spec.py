@@ -113,7 +113,7 @@ def test_what_evigraph_must_know_is_not_for_vllm_alone(model: Path, argument: st
 
 def test_an_open_server_is_noted(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = plan_server(CPU, str(model), 8000, host="0.0.0.0")  # noqa: S104
-    assert any("whoever reaches 0.0.0.0" in note for note in spec.notes)
+    assert any("anyone who can reach 0.0.0.0" in note for note in spec.notes)
     monkeypatch.setenv("VLLM_API_KEY", "a-key")
     assert not plan_server(CPU, str(model), 8000, host="0.0.0.0").notes  # noqa: S104
 

@@ -9,7 +9,7 @@ from serving.protocol.model_name import HOSTED
 
 
 def facts_of(provider: str) -> HostedProvider:
-    """What is known of a hosted provider."""
+    """Facts about a hosted provider."""
     facts = importlib.import_module(f"serving.backends.providers.{provider}").FACTS
     assert isinstance(facts, HostedProvider)
     return facts

@@ -75,7 +75,7 @@ def _own_anthropic_client(model: Any) -> Any:
     from httpx2 import AsyncClient, AsyncHTTPTransport
 
     client = AsyncClient(**client_settings(AsyncHTTPTransport))
-    # A cached property: what is stored under its name is what it gives.
+    # A cached property: storing under its name sets its value.
     vars(model)["_async_client"] = model._async_client.copy(http_client=client)
     return client
 

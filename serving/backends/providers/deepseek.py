@@ -13,7 +13,7 @@ from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import Effort
 
 BETA = "https://api.deepseek.com/beta"
-"""Where DeepSeek constrains a tool's input to its schema; elsewhere it ignores `strict`."""
+"""Address at which DeepSeek constrains a tool's input to its schema; elsewhere it ignores `strict`."""
 
 
 def _deepseek_efforts(_name: str, _levels: Sequence[str]) -> Mapping[Effort, str]:

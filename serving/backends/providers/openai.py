@@ -13,7 +13,7 @@ from serving.protocol.thinking import Effort
 
 
 def openai_arguments(request: AnyRequest) -> dict[str, Any]:
-    """Of a request to LangChain's class, and to those derived from it."""
+    """Arguments of a request to LangChain's class and its subclasses."""
     arguments: dict[str, Any] = {"max_tokens": request.max_tokens}
     if request.temperature is not None:
         arguments["temperature"] = request.temperature

@@ -15,7 +15,7 @@ from serving.protocol.request import AnyRequest
 
 
 def connect(name: ModelName) -> BatchModel:
-    """Make a model ready whose calls go in batches. Nothing but a look at the user's own server is sent.
+    """Make a model ready whose calls go in batches. Sends only a check to the user's own server.
 
     Raises:
         ModelError: It cannot be used so; the message says why and what to do.

@@ -1,7 +1,6 @@
 """Anthropic's message batches.
 
-They keep no metadata, and what a running batch holds cannot be read. So a batch that may be lost is looked
-for by three rules:
+They keep no metadata, and a running batch cannot be read. So a possibly lost batch is found by three rules:
 
 - Before a submit `mark` notes the newest batch of the account. Only one that is listed before that mark can
   be the one that was submitted. Both times are the service's, so that no other clock matters.
@@ -64,7 +63,7 @@ _PAGE = 100
 _REQUEST_S = 600.0
 _CHUNK = 2**18
 _LINES_TO_RECOGNISE = 3
-"""Of results, to see whose they are; a row that nobody asked for may come first."""
+"""Lines of results read to identify a batch; a foreign row may come first."""
 
 _STATUSES = {
     "invalid_request_error": 400,
@@ -78,7 +77,7 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What the online endpoint answers with; a row's error has the name alone."""
+"""Statuses of the online endpoint; a row's error has only the name."""
 
 _HEX_KEY = re.compile(r"[0-9a-f]{64}")
 _CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -129,8 +128,8 @@ class AnthropicBatches:
         payload = self._model._get_request_payload(
             chat_messages(request.messages), **FACTS.arguments(request)
         )
-        beside: dict[str, Any] = payload.pop("extra_body", {})
-        return BatchRow(custom_id, payload | beside)
+        extra_body: dict[str, Any] = payload.pop("extra_body", {})
+        return BatchRow(custom_id, payload | extra_body)
 
     def encoded(self, row: BatchRow) -> bytes:
         """An element of the list of requests, with the longest nonce."""
@@ -148,7 +147,7 @@ class AnthropicBatches:
         return {"after": newest.id, "after_time": newest.created.isoformat()}
 
     async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
-        """Start a batch; its requests stand in the body of this one request."""
+        """Start a batch; its requests are in the body of this one request."""
         from anthropic.types.messages import MessageBatch
 
         nonce = metadata["nonce"]
@@ -181,7 +180,7 @@ class AnthropicBatches:
                 yield replace(one, metadata=dict(metadata) if one.final else {}, certain=one.final)
 
     async def _may_be(self, batch: RemoteBatch, metadata: Mapping[str, str]) -> bool:
-        """Whether a batch runs, or has ended with results of this nonce."""
+        """Whether a batch is running, or has ended with results of this nonce."""
         if not batch.final:
             return True
         begins = (f"{metadata['nonce']}-", f"{metadata['nonce']}_")
@@ -317,7 +316,7 @@ def remote_id(nonce: str, custom_id: str) -> str:
 
 
 def own_id(whole: str) -> str:
-    """The reverse of `remote_id`; that of a row which nobody asked for stays as it is."""
+    """The reverse of `remote_id`; a foreign row's id stays unchanged."""
     if (packed := _PACKED.fullmatch(whole)) is not None:
         return base64.urlsafe_b64decode(f"{packed[1]}=").hex()
     plain = _PLAIN.fullmatch(whole)

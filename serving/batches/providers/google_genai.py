@@ -4,8 +4,8 @@ Requests are uploaded as a file of JSON lines; one file of results comes back. A
 its display name, which holds the metadata and the name of the uploaded file: its client says neither how many
 requests a batch has nor where they came from.
 
-The client has no way to write or read single requests, so a copy of it is used that sends nothing: what it
-would send is the request, and what it is given as a response it reads as it reads those of the service.
+The client cannot write or read single requests, so we use a copy of it that sends nothing: we capture the
+request that it would send, and pass it results to read as responses.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from langchain_google_genai import ChatGoogleGenerativeAI
 
 LIMITS = BatchLimits(requests=200_000, bytes=2_000_000_000, hours=48.0)
-"""The service names no number of requests; this is that of its sister service for companies."""
+"""The service does not state a number of requests; this is the limit of Vertex AI."""
 
 RETENTION = (
     "Google stores the requests as a file for 48 hours, and the batch with its results until they are deleted"
@@ -70,7 +70,7 @@ _STATUSES = {
     **{1: 503, 2: 500, 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400},
     **{10: 503, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401},
 }
-"""HTTP's for gRPC's, which stand in the rows of a file."""
+"""HTTP statuses by gRPC status, which the rows of a file have."""
 
 
 def connect_google(name: ModelName) -> BatchModel:
@@ -105,7 +105,7 @@ class GoogleBatches:
         self._client = model.client.aio
         self._own = _NoService(model.client._api_client)
         self._http = model.client._api_client._async_httpx_client
-        # The limit of one reply is not that of a file of results, which has its own.
+        # The limit of a single reply does not apply to a file of results, which has its own.
         self._http.event_hooks = {"response": [_stay]}
 
     def row(self, custom_id: str, request: AnyRequest) -> BatchRow:
@@ -253,7 +253,7 @@ class _NoService:
         try:
             self._models.generate_content(**request)
         except _Captured as captured:
-            # Where the request goes is no part of it.
+            # Leave out the address of the request.
             return {name: value for name, value in captured.request.items() if not name.startswith("_")}
         raise AssertionError("the client sends each request")
 
@@ -308,7 +308,7 @@ def _display_name(metadata: Mapping[str, str], file_name: str) -> str:
 
 
 def _metadata(display_name: str | None) -> dict[str, str]:
-    """Of a batch of ours; nothing of all others."""
+    """Metadata of our batches; empty for others."""
     try:
         value = json.loads(display_name or "")
     except ValueError:
@@ -325,12 +325,12 @@ def _remote(batch: BatchJob) -> RemoteBatch:
         CallError: It is none.
     """
     if not isinstance(batch.name, str) or not batch.name:
-        raise CallError("connection", "the server's reply is no batch")
+        raise CallError("connection", "the server's reply is not a batch")
     metadata = _metadata(batch.display_name)
     result_file = batch.dest.file_name if batch.dest else None
     state = _STATES.get(str(getattr(batch.state, "value", batch.state)), "running")
     if state == "ended" and not result_file:
-        # It says so before its results are there.
+        # It reports the end before its results are available.
         state = "running"
     files = (metadata.pop("file", None), result_file)
     return RemoteBatch(

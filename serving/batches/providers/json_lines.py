@@ -34,7 +34,7 @@ def demand_samples(request: AnyRequest, most: int) -> None:
 
 
 def row_result(custom_id: str, endpoint: str, read: Callable[[], list[Answer]]) -> RowResult:
-    """What a row came to, by what reads its answers; whatever a row holds, it fails alone."""
+    """Result of a row; a malformed row fails only itself."""
     try:
         return RowResult(custom_id, tuple(read()))
     except Exception as error:
@@ -42,7 +42,7 @@ def row_result(custom_id: str, endpoint: str, read: Callable[[], list[Answer]]) 
 
 
 def remote_batch(read: Callable[[T], RemoteBatch], batch: T) -> RemoteBatch:
-    """A batch as it is read from the words of a client, which passes on whatever a server sends.
+    """Read a batch from a client, which passes on anything a server sends.
 
     Raises:
         CallError: It is none.
@@ -50,7 +50,7 @@ def remote_batch(read: Callable[[T], RemoteBatch], batch: T) -> RemoteBatch:
     try:
         return read(batch)
     except (AttributeError, TypeError, ValueError, OverflowError, OSError):
-        raise CallError("connection", "the server's reply is no batch") from None
+        raise CallError("connection", "the server's reply is not a batch") from None
 
 
 def json_of(value: Mapping[str, Any]) -> bytes:

@@ -63,7 +63,7 @@ SERVER_RETENTION = (
 
 _PAGE = 100
 _REQUEST_S = 600.0
-"""Of one read or write: an upload of 200 MB takes many."""
+"""Time limit of one read or write; an upload of 200 MB takes many."""
 _MAX_REASONS = 3
 
 _STATES: dict[str, BatchState] = {
@@ -73,10 +73,10 @@ _STATES: dict[str, BatchState] = {
     "cancelled": "cancelled",
     "failed": "failed",
 }
-"""All others are of a batch that runs: `in_progress`, `finalizing`, `cancelling`, and what is yet to come."""
+"""All others are states of a running batch: `in_progress`, `finalizing`, `cancelling`, and future ones."""
 
 _LATER = ("token_limit_exceeded", "rate_limit", "quota")
-"""Parts of the codes of batches that are refused for now: what waits in the account's queue is too much."""
+"""Parts of the error codes of batches rejected for now, because the account's queue is full."""
 
 _NEVER_MADE = (400, 401, 403, 404, 413, 422)
 """Statuses after which no batch exists, so that its file is needed no more."""
@@ -114,12 +114,12 @@ def connect_openai(name: ModelName) -> BatchModel:
 
     def write(request: AnyRequest) -> dict[str, Any]:
         payload = model._get_request_payload(chat_messages(request.messages), **FACTS.arguments(request))
-        beside: dict[str, Any] = payload.pop("extra_body", {})
-        return payload | beside
+        extra_body: dict[str, Any] = payload.pop("extra_body", {})
+        return payload | extra_body
 
     def read(body: Any, asked: int) -> list[Answer]:
-        # As the client itself builds it, without a look at the types. Of a mapping the class reads all but
-        # refusals, in a fraction of the time.
+        # Build it as the client does, without validation. From a mapping, the class reads all but refusals,
+        # in a fraction of the time.
         plain = isinstance(body, dict) and not any(map(_refusal, body["choices"]))
         response = body if plain else ChatCompletion.construct(**body)
         return answers_of_chat(model._create_chat_result(response), asked)
@@ -217,7 +217,7 @@ class OpenAIBatches:
             )
         except Exception as error:
             if getattr(error, "status_code", None) in _NEVER_MADE:
-                # It expires by itself; the refusal is what the caller has to hear of.
+                # It expires by itself; the caller needs the rejection.
                 await self._delete(file_id)
             raise
         return _remote(batch)
@@ -236,7 +236,7 @@ class OpenAIBatches:
         return _remote(await self._retrieve(batch_id))
 
     async def results(self, batch: RemoteBatch, asked: Asked) -> AsyncIterator[RowResult]:
-        """First the file of replies, then that of failures."""
+        """Yield rows of the file of replies, then of the file of failures."""
         now = await self._retrieve(batch.id)
         failure: CallError | None = None
         for file_id in (now.output_file_id, now.error_file_id):
@@ -284,7 +284,7 @@ class OpenAIBatches:
         return batch
 
     async def _delete(self, file_id: str) -> Exception | None:
-        """Delete a file; one that is gone is no failure."""
+        """Delete a file; a missing one is not a failure."""
         from openai import NotFoundError
 
         try:
@@ -348,7 +348,7 @@ def _expiry(field: str, days: int) -> dict[str, Any]:
 
 
 def _refused(error: BaseException) -> bool:
-    """Whether a request was answered with a client's error, and so has done nothing."""
+    """Whether a request failed with a 4xx status, and so had no effect."""
     status = getattr(error, "status_code", None)
     return isinstance(status, int) and 400 <= status < 500
 
@@ -359,7 +359,7 @@ def _row_answers(line: Mapping[str, Any], asked: int, read: Read) -> list[Answer
     body = response.get("body") if isinstance(response, dict) else None
     if error is None and status == 200:
         return read(body, asked)
-    # OpenAI puts a model's error into the body, vLLM beside the response, as an object or a text.
+    # OpenAI puts a model's error into the body, vLLM next to the response, as an object or a text.
     code, message = _row_reason(error if error is not None else body)
     if code in _ROW_ERRORS:
         raise CallError(_ROW_ERRORS[code], f"{code}: {message}")
