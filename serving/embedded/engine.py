@@ -38,7 +38,7 @@ _SHORT_PROMPT = 128
 _PREFIX_TOKENS = 40_000
 _PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 192 << 20}
 _GUESSES: dict[Precision, int] = {"bf16": 0, "int8": 7}
-"""Guesses of one pass. In int8 eight tokens cost little more than one, because reading the weights takes the time,
+"""Guesses of one pass. In int8 eight tokens cost little more than one, as reading the weights takes the time,
 and products of integers do not depend on their shape, as those of bf16 do."""
 
 _ROWS_BYTES: dict[Precision, int] = {"bf16": 4 << 30, "int8": 256 << 20}
