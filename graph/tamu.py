@@ -50,7 +50,8 @@ from nodes.question.judge_answerability import (
 )
 from nodes.retrieval.retrieve_answer_demonstrations import RETRIEVE_ANSWER_DEMONSTRATIONS
 from nodes.retrieval.retrieve_evidence_demonstrations import RETRIEVE_EVIDENCE_DEMONSTRATIONS
-from nodes.verification.decline_answer import DECLINE_ANSWER
+from nodes.verification.decline_answer import DECLINE_ANSWER, chooses_none
+from nodes.verification.drop_irrelevant import DROP_IRRELEVANT, RelevanceSettings, checks_relevance
 from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
 
@@ -69,6 +70,7 @@ class TamuRecipe(PoolRecipe):
         answer: Demonstrations, evidence and rules of the answer.
         alignment: Which sentences of the note support the answer.
         answerability: Whether a case that its note does not answer ends without an answer.
+        relevance: Whether sentences that do not help to answer the question are removed.
         verification: Whether each sentence of the answer is held against the note.
     """
 
@@ -83,6 +85,7 @@ class TamuRecipe(PoolRecipe):
     answer: AnswerSettings = AnswerSettings()
     alignment: AlignmentSettings = AlignmentSettings()
     answerability: StatedSettings = StatedSettings()
+    relevance: RelevanceSettings = RelevanceSettings()
     verification: VerificationSettings = VerificationSettings()
 
     @model_validator(mode="after")
@@ -379,13 +382,16 @@ def answering(state: TamuState) -> Answering:
 
 async def after_choice(
     state: TamuState, runtime: TamuRuntime
-) -> Literal["await_review", "judge_answerability", Answering, "__end__"]:
+) -> Literal["await_review", "judge_answerability", "decline_answer", Answering, "__end__"]:
     """A person first, where labels are too uncertain; then the answer, if the note has one."""
     if contested_case(state, runtime.context):
         return "await_review"
-    if runtime.context.settings.stop_after == "evidence":
+    settings = runtime.context.settings
+    if settings.stop_after == "evidence":
         return "__end__"
-    return "judge_answerability" if judges_answerability(runtime.context.settings) else answering(state)
+    if not state["answer_evidence"] and chooses_none(settings):
+        return "decline_answer"
+    return "judge_answerability" if judges_answerability(settings) else answering(state)
 
 
 async def after_judgement(state: TamuState) -> Literal["decline_answer", Answering]:
@@ -411,13 +417,26 @@ def wire_choice(builder: Builder) -> None:
     builder.add_conditional_edges("await_review", after_review)
 
 
+Accepted = Literal["align_answer", "verify_answer", "__end__"]
+
+
 async def after_check(
     state: TamuState, runtime: TamuRuntime
-) -> Literal["generate_answer", "align_answer", "verify_answer", "__end__"]:
-    """An answer that was sent back is written again; an accepted one is aligned and verified, by recipe."""
-    settings = runtime.context.settings
+) -> Literal["generate_answer", "drop_irrelevant", Accepted]:
+    """An answer that was sent back is written again; an accepted one is looked at further, by recipe."""
     if not state.get("answer"):
         return "generate_answer"
+    settings = runtime.context.settings
+    return "drop_irrelevant" if checks_relevance(settings) else accepted(settings)
+
+
+async def after_relevance(state: TamuState, runtime: TamuRuntime) -> Accepted:
+    """Sentences that help to answer the question are aligned and verified, by recipe."""
+    return accepted(runtime.context.settings)
+
+
+def accepted(settings: TamuRecipe) -> Accepted:
+    """What follows on an accepted answer."""
     if settings.alignment.answer == "generated":
         return "align_answer"
     return "verify_answer" if verifies(settings) else "__end__"
@@ -448,6 +467,7 @@ def wire_answer(builder: Builder) -> None:
     builder.add_edge("retrieve_answer_demonstrations", "generate_answer")
     builder.add_edge("generate_answer", "check_answer")
     builder.add_conditional_edges("check_answer", after_check)
+    builder.add_conditional_edges("drop_irrelevant", after_relevance)
     builder.add_conditional_edges("align_answer", after_alignment)
     builder.add_conditional_edges("verify_answer", after_verification)
     builder.add_edge("decline_answer", END)
@@ -483,6 +503,7 @@ SYSTEM = System(
         RETRIEVE_ANSWER_DEMONSTRATIONS,
         GENERATE_ANSWER,
         CHECK_ANSWER,
+        DROP_IRRELEVANT,
         ALIGN_ANSWER,
         VERIFY_ANSWER,
         DECLINE_ANSWER,

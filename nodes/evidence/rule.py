@@ -30,6 +30,8 @@ class EvidenceRule(Section):
         scale: `case` adds standardised values, less their mean over the note and over their deviation, so
             that only the order and the distances within the note count; `none` adds them as they are.
         cutoff: What is taken of the sum.
+        least: No sentence is taken if the model gives none of the note this P(essential); None always takes
+            what the cut-off takes.
         slope: From the sum to the log-odds of a sentence being essential, on the labelled cases; None where
             the rule only selects.
         intercept: As `slope`.
@@ -38,6 +40,7 @@ class EvidenceRule(Section):
     ranker_weight: float = Field(ge=0, le=1)
     scale: Literal["case", "none"] = "case"
     cutoff: Cutoff
+    least: float | None = Field(None, gt=0, lt=1)
     slope: float | None = Field(None, allow_inf_nan=False)
     intercept: float = Field(0.0, allow_inf_nan=False)
 
@@ -48,6 +51,12 @@ class EvidenceRule(Section):
                 f"cutoff.rule is {self.cutoff.rule!r}, but scale is 'case', whose values are no log-odds; use"
                 " 'share', 'top_k' or 'deviations', or scale 'none'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _reads_what_least_is_of(self) -> EvidenceRule:
+        if self.least is not None and not self.reads_model:
+            raise ValueError("least is of the model's probabilities, but ranker_weight is 1")
         return self
 
     @property
@@ -65,7 +74,8 @@ class EvidenceRule(Section):
         if not (self.reads_model and self.reads_ranker):
             added = "ranker" if self.reads_ranker else "model"
         scale = ", standardised" if self.scale == "case" else ""
-        return f"{added}{scale}, cut-off {cutoff_text(self.cutoff)}"
+        none = "" if self.least is None else f", none below P {self.least:g}"
+        return f"{added}{scale}, cut-off {cutoff_text(self.cutoff)}{none}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,8 @@ def judge(rule: EvidenceRule, model: Floats | None, ranker: Floats | None) -> Ju
     """
     sums = add_up(rule, model, ranker)
     chosen = select(rule.cutoff, sums)
+    if rule.least is not None and model is not None and probabilities(model).max() < rule.least:
+        chosen = []
     if rule.slope is None:
         return Judged(sums, chosen, None, None)
     found = probabilities(rule.slope * sums + rule.intercept)

@@ -12,6 +12,7 @@ from nodes.core.facts import id_list, whole, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import AlignedAnswer, AnswerLine, Decision, Retrieved, decision
+from nodes.evidence.settings import EvidenceSettings
 from nodes.question.judge_answerability import Answerable, judges_answerability
 from nodes.verification.support import AnswerStatus, Finding
 from nodes.verification.text_checks import nearest
@@ -30,6 +31,7 @@ class DeclineAnswerInput(TypedDict):
     case_id: str
     patient_question: NotRequired[str]
     answerable: NotRequired[Answerable]
+    answer_evidence: NotRequired[list[str]]
     label_confidence: NotRequired[dict[str, float | None]]
     ranker_scores: NotRequired[dict[str, float]]
     retrieved: NotRequired[list[Retrieved]]
@@ -56,11 +58,12 @@ async def decline_answer(state: DeclineAnswerInput, runtime: Runtime[Context]) -
     if not best:
         best = nearest(state.get("patient_question", case.question), case.sentences, _NEAREST)
     ids = [id_ for id_ in case.sentence_ids if id_ in best]
-    because = (
-        "the note does not answer the question"
-        if state.get("answerable") == "no"
-        else "no sentence of the answer is supported"
-    )
+    if state.get("answerable") == "no":
+        because = "the note does not answer the question"
+    elif state.get("answer_evidence") == [] and chooses_none(runtime.context.settings):
+        because = "no sentence of the note is essential by the rule"
+    else:
+        because = "no sentence of the answer is supported"
     update = DeclineAnswerUpdate(
         answer=NOT_STATED if case.biomedical is None else NOT_IN_DOCUMENTS,
         answer_status="not_stated",
@@ -80,9 +83,16 @@ def _scores(state: DeclineAnswerInput) -> Mapping[str, float]:
     return confidence or state.get("ranker_scores") or places
 
 
+def chooses_none(recipe: Recipe) -> bool:
+    """Whether a calibrated rule may find that no sentence is essential, which ends the case."""
+    evidence = recipe.find_section(EvidenceSettings)
+    rule = evidence.rule if evidence is not None else None
+    return recipe.answers and rule is not None and rule.least is not None
+
+
 def declines(recipe: Recipe) -> bool:
     """Whether a case may end without an answer of a model."""
-    return verifies(recipe) or judges_answerability(recipe)
+    return verifies(recipe) or judges_answerability(recipe) or chooses_none(recipe)
 
 
 DECLINE_ANSWER = NodeSpec(

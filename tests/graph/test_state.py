@@ -89,6 +89,7 @@ async def test_no_node_returns_a_key_that_the_state_does_not_know(
     checked: dict[str, Any] = {
         "verification": {"check": "model", "on_unsupported": "remove"},
         "answerability": "auto",
+        "relevance": {"least": 0.2},
     }
     await run(bench.context(replies=script(verify="No"), **checked))
     await run(bench.context(**checked))

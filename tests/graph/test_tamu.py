@@ -45,6 +45,34 @@ async def test_an_ordinary_case_takes_the_whole_route(bench: Bench) -> None:
     assert flags(state) == set()
 
 
+async def test_a_note_without_an_essential_sentence_ends_a_case_by_a_rule_that_may_choose_none(
+    bench: Bench,
+) -> None:
+    rule = {"ranker_weight": 0, "cutoff": {"rule": "top_k", "k": 2}, "least": 0.5}
+    context = bench.context(
+        replies=script(label='{"Yes": 0.1, "No": 0.9}'), evidence={"reply": "pointwise", "rule": rule}
+    )
+    state = await run(context)
+    assert route(state)[-2:] == ["choose_answer_evidence", "decline_answer"]
+    assert state["answer_status"] == "not_stated" and not asked(context, "answer")
+    assert "no sentence of the note is essential by the rule" in state["decisions"][-1]["because"]
+
+
+async def test_sentences_that_do_not_help_are_removed_before_the_rest_is_verified(bench: Bench) -> None:
+    answer = "Heparin was stopped on day 3. Diet was regular."
+    context = bench.context(
+        replies=script(
+            answer=answer,
+            verify=lambda call: '{"Yes": 0.1, "No": 0.9}' if "Sentence:" in call.prompt[-1][1] else "Yes",
+        ),
+        relevance={"least": 0.2},
+        verification={"check": "model"},
+    )
+    state = await run(context)
+    assert route(state)[-3:] == ["check_answer", "drop_irrelevant", "verify_answer"]
+    assert state["answer"] == "Heparin was stopped on day 3." and state["answer_status"] == "answered"
+
+
 @pytest.mark.parametrize("version", ["default", ONE_MESSAGE])
 async def test_both_versions_of_the_prompts_carry_a_case_to_its_answer(bench: Bench, version: str) -> None:
     assert (await run(bench.context(prompts=version)))["answer"] == TWO_SENTENCES

@@ -127,6 +127,19 @@ async def test_the_rule_decides_in_place_of_the_threshold(bench: Bench) -> None:
     assert list(made["facts"]["probabilities"]) == IDS
 
 
+@pytest.mark.parametrize(("highest", "chosen"), [(-1.0, []), (1.0, [1])])
+def test_a_rule_with_a_least_probability_may_choose_none(highest: float, chosen: list[int]) -> None:
+    rule = EvidenceRule(ranker_weight=0.5, cutoff=TopK(k=1), least=0.5)
+    model, ranker = np.array([-2.0, highest, -3.0]), np.array([0.0, 3.0, 1.0])
+    assert judge(rule, model, ranker).chosen == chosen
+    assert "none below P 0.5" in str(rule)
+
+
+def test_a_least_probability_needs_the_model() -> None:
+    with pytest.raises(ValueError, match="ranker_weight is 1"):
+        EvidenceRule(ranker_weight=1, cutoff=TopK(k=1), least=0.5)
+
+
 def test_a_rule_reads_as_it_is_written() -> None:
     assert str(HALF) == "0.50 model + 0.50 ranker, standardised, cut-off top_k=1"
     plain = EvidenceRule(ranker_weight=1, scale="none", cutoff=FixedThreshold(tau=0.2))
