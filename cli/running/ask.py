@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.flags import SessionFlags
 from cli.options import EffortOption, ModelOption
+from cli.running.print_answer import CASE, FILE, answer_result
 from cli.set_values import effort_values
-from cli.terminal import Result, plural, print_line, print_message
+from cli.terminal import Result, duration, print_message
 
 if TYPE_CHECKING:
     from cases.records import Case
-    from runs.record.folder import Line, RunFolder
+    from runs.execute.assemble import Request
+    from runs.execute.batch import Options
 
 _MODEL = "embedded:qwen2.5-coder-1.5b"
 """What `make demo` asks: it needs no server."""
 _OF_MODEL = "laptop"
 """The recipe that was calibrated for `_MODEL`."""
 _OF_ANY_MODEL = "ask"
-_CASE = "note"
-_FILE, _RUN = "case.jsonl", "run"
+_RUN = "run"
 _MAX_NOTE = 1 << 22
-_ROWS = 20
+_LONG_NOTE = 500
+"""Sentences from which on a person is asked before the model is."""
+_PACES = {"embedded": (150.0, 15.0)}
+_PACE = (2_000.0, 50.0)
+"""Tokens read and written in a second: by a model in this process on two cores, and by a server."""
 
 
 def ask(
@@ -61,15 +68,21 @@ def ask(
     ] = None,
     *,
     flags: SessionFlags,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the calls and tokens of the answer, and make none.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before a note of more than 500 sentences.")
+    ] = False,
 ) -> Result:
-    """Answer one question from one note, and name the sentences that the answer rests on.
+    """Answer one question from one note; verify each sentence of the answer and name its sources.
 
-    The note is split into numbered sentences. Case and run stay in a folder, so `evigraph show` tells how the
-    answer came to be. Without --model a small model answers in this process, and its answers need checking.
+    A sentence that the note does not support is marked. If the note does not answer the question, the answer
+    is "The note does not say." Case and run are kept in a folder, so `evigraph show` shows how the answer was
+    made. Without --model a small model answers in this process, and its answers need checking.
 
     Example: evigraph ask "Why was vitamin K given?" --note note.txt --model openai:gpt-5-mini --allow-hosted
     """
-    from cases.formats.note_files import decoded, note_case
     from cases.formats.plain_jsonl import write_jsonl
     from cli.session import until_signal
     from graph.recipe import load_recipe, override
@@ -79,39 +92,38 @@ def ask(
     from serving.policy.policy import NotScanned, find_policies, keep_beside
     from serving.protocol.model_name import ROLES, assign_roles
     from storage.errors import InputError
-    from storage.files import whole
     from storage.private import private_folder
 
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
-    if str(note) == "-":
-        text = decoded(sys.stdin.buffer.read(_MAX_NOTE), "standard input", encoding)
-    else:
-        text = decoded(whole(note, _MAX_NOTE), note, encoding)
-    case = note_case(_CASE, question, text, "standard input" if str(note) == "-" else note)
-    if recipe is None:
-        chosen = assign_roles(model or [], dict.fromkeys(ROLES, _MODEL))
-        recipe = _OF_MODEL if {one.identity for one in chosen.values()} == {_MODEL} else _OF_ANY_MODEL
+    case = _read_case(question, note, encoding)
+    recipe = recipe or _recipe_for(model or [])
     loaded = load_recipe(recipe)
     overrides = effort_values(effort or (), loaded.effort)
     loaded = override(loaded, overrides, recipe)
     models = assign_roles(model or [], loaded.models or dict.fromkeys(ROLES, _MODEL))
     options = flags.options("run")
-    folder = out or _new_folder()
+    folder = Path(tempfile.mkdtemp()) / "ask" if dry_run else out or _new_folder()
     if folder.exists():
         raise InputError(folder, "is there already", "Choose another --out")
     private_folder(folder)
     keep_beside(folder, find_policies([] if str(note) == "-" else [note]))
-    write_jsonl(folder / _FILE, [case])
+    write_jsonl(folder / FILE, [case])
     request = Request(
         recipe=loaded,
         recipe_origin=str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe,
-        inputs=(folder / _FILE,),
+        inputs=(folder / FILE,),
         keys=(),
         models=models,
         overrides=overrides,
     )
     try:
+        if dry_run:
+            from cli.running.dry_run import rehearse
+
+            return rehearse(request, options)
+        if len(case.sentences) > _LONG_NOTE:
+            _announce(request, options, len(case.sentences), yes=yes)
         run, interrupted = until_signal(
             lambda stop, watcher: start(request, folder / _RUN, options, stop=stop, watcher=watcher)
         )
@@ -123,77 +135,62 @@ def ask(
             # Nothing was asked, so nothing is lost.
             shutil.rmtree(folder)
         raise
-    line = run.case(_CASE)
+    finally:
+        if dry_run:
+            shutil.rmtree(folder.parent)
+    line = run.case(CASE)
     if line is None:
         print_message(f"not answered; go on: evigraph resume {quoted(run.path)}", soft_wrap=True)
         raise typer.Exit(130 if interrupted else 1)
 
+    answered = answer_result(case, run, line)
+
     def print_answer() -> None:
-        _print(case, run, line)
+        answered.show()
         if not model and not loaded.models:
             print_message(f"{_MODEL} is small: check its answer, or ask yours by --model STRING", "yellow")
 
-    return Result(_as_json(case, run, line), print_answer, int(line["error"] is not None))
+    return replace(answered, show=print_answer)
+
+
+def _recipe_for(models: list[str]) -> str:
+    from serving.protocol.model_name import ROLES, assign_roles
+
+    chosen = assign_roles(models, dict.fromkeys(ROLES, _MODEL))
+    return _OF_MODEL if {one.identity for one in chosen.values()} == {_MODEL} else _OF_ANY_MODEL
+
+
+def _read_case(question: str, note: Path, encoding: str) -> Case:
+    from cases.formats.note_files import decoded, note_case
+    from storage.files import whole
+
+    if str(note) == "-":
+        name, content = "standard input", sys.stdin.buffer.read(_MAX_NOTE)
+        return note_case(CASE, question, decoded(content, name, encoding), name)
+    return note_case(CASE, question, decoded(whole(note, _MAX_NOTE), note, encoding), note)
+
+
+def _announce(request: Request, options: Options, sentences: int, *, yes: bool) -> None:
+    """Say how long a long note takes, from the tokens of a dry run, and ask if there is a terminal.
+
+    Raises:
+        typer.Abort: The answer is no.
+    """
+    from cli.session import until_signal
+    from runs.estimate.dry_run import dry_run
+
+    estimate, _ = until_signal(lambda stop, watcher: dry_run(request, options, stop=stop, watcher=watcher))
+    seconds = 0.0
+    for role, part in estimate.tallies.items():
+        read, written = _PACES.get(request.models[role].provider, _PACE)
+        seconds += part.input_tokens / read + (part.output_tokens + part.thinking_tokens) / written
+    said = f"The note has {sentences:,} sentences; the answer takes about {duration(seconds)}."
+    print_message(f"{said} A shorter part of the note takes less.", "yellow")
+    if not yes and sys.stdin.isatty():
+        typer.confirm("Ask it?", default=True, abort=True)
 
 
 def _new_folder() -> Path:
     stem = f"{datetime.now().astimezone():%Y-%m-%dT%H-%M}-ask"
     names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
     return next(path for path in (Path("out") / name for name in names) if not path.exists())
-
-
-def _rests_on(line: Line) -> list[str]:
-    """Ids of the sentences behind an answer: those that it cites, was built on, or that are essential."""
-    if line.get("alignment") and line.get("aligned_answer") != "clinician":
-        return [id_ for cited in line["alignment"].values() for id_ in cited]
-    if line.get("answer_evidence") is not None:
-        return list(line["answer_evidence"])
-    return [id_ for id_, label in line["labels"].items() if label == "essential"]
-
-
-def _as_json(case: Case, run: RunFolder, line: Line) -> dict[str, Any]:
-    behind = set(_rests_on(line))
-    return {
-        "question": case.question,
-        "status": line["status"],
-        "answer": line.get("answer"),
-        "sentences": [{"id": one.id, "text": one.text} for one in case.sentences if one.id in behind],
-        "of_sentences": len(case.sentences),
-        "flags": line["flags"],
-        "error": line["error"],
-        "models": {role: model.name for role, model in run.manifest.models.items()},
-        "run": str(run.path),
-    }
-
-
-def _print(case: Case, run: RunFolder, line: Line) -> None:
-    """The answer, under it the sentences that it rests on, and where the run is."""
-    from rich.table import Table
-
-    from cli.terminal import output, safe
-    from runs.record.manifest import quoted
-
-    if line["error"] is not None:
-        print_line(f"failed: {line['error']['class']}: {line['error']['message']}", "red")
-    elif line.get("answer"):
-        output().print(safe(line["answer"], "bold"))
-    else:
-        print_line("no answer" + (f": {', '.join(line['flags'])}".replace("_", " ") if line["flags"] else ""))
-    behind = set(_rests_on(line))
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(justify="right", min_width=3)
-    grid.add_column(overflow="fold")
-    for one in [one for one in case.sentences if one.id in behind][:_ROWS]:
-        grid.add_row(safe(one.id), safe(one.text))
-    print_line()
-    print_line(f"rests on {len(behind):,} of {plural(len(case.sentences), 'sentence')}")
-    output().print(grid)
-    if len(behind) > _ROWS:
-        print_line(f"... and {len(behind) - _ROWS:,} more")
-    print_line()
-    print_line(f"run: {run.path}", soft_wrap=True)
-    again = "retry" if line["error"] is not None else "show"
-    print_line(
-        f"next: evigraph {again} {quoted(run.path)}" + ("" if again == "retry" else f" {_CASE}"),
-        soft_wrap=True,
-    )

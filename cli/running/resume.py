@@ -8,6 +8,7 @@ import typer
 
 from cli.flags import ClusterFlags, ScratchFlags
 from cli.options import ModelOption, RunFolderArgument
+from cli.running.print_answer import asked_result
 from cli.terminal import Result
 
 
@@ -30,6 +31,7 @@ def resume(
     Calls that were answered are replayed from the journal. A run is not resumed if recipe, prompts, cases,
     demonstrations or models have changed; a server's address may. A run that was killed with `--scratch` goes
     on with `evigraph resume RUN --scratch DIR` on the same machine.
+    A run of `evigraph ask` ends with its answer.
 
     Example: evigraph resume out/2026-11-21T10-15-tamu-ab12
     """
@@ -38,7 +40,7 @@ def resume(
 
     models = chosen_models(run, model)
     options = publishing.with_options(flags.options("resume"))
-    return run_session(
+    ended = run_session(
         lambda stop, watcher: resume_run(
             run,
             options,
@@ -50,6 +52,7 @@ def resume(
         ),
         detached=flags.detach,
     )
+    return asked_result(run) or ended
 
 
 def retry(
@@ -93,7 +96,7 @@ def retry(
 
     models = chosen_models(run, model)
     options = publishing.with_options(flags.options("retry", online=retry_online))
-    return run_session(
+    ended = run_session(
         lambda stop, watcher: retry_run(
             run,
             options,
@@ -105,3 +108,4 @@ def retry(
         ),
         detached=flags.detach,
     )
+    return asked_result(run) or ended
