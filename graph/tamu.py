@@ -50,7 +50,7 @@ from nodes.question.judge_answerability import (
 )
 from nodes.retrieval.retrieve_answer_demonstrations import RETRIEVE_ANSWER_DEMONSTRATIONS
 from nodes.retrieval.retrieve_evidence_demonstrations import RETRIEVE_EVIDENCE_DEMONSTRATIONS
-from nodes.verification.decline_answer import DECLINE_ANSWER, chooses_none
+from nodes.verification.decline_answer import DECLINE_ANSWER, chooses_none, declines, says_not_stated
 from nodes.verification.drop_irrelevant import DROP_IRRELEVANT, RelevanceSettings, checks_relevance
 from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
@@ -422,11 +422,13 @@ Accepted = Literal["align_answer", "verify_answer", "__end__"]
 
 async def after_check(
     state: TamuState, runtime: TamuRuntime
-) -> Literal["generate_answer", "drop_irrelevant", Accepted]:
+) -> Literal["generate_answer", "drop_irrelevant", "decline_answer", Accepted]:
     """An answer that was sent back is written again; an accepted one is looked at further, by recipe."""
     if not state.get("answer"):
         return "generate_answer"
     settings = runtime.context.settings
+    if declines(settings) and says_not_stated(state["answer"]):
+        return "decline_answer"
     return "drop_irrelevant" if checks_relevance(settings) else accepted(settings)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from nodes.answer.answer_rules import split_sentences
 from nodes.core.context import Context
 from nodes.core.facts import id_list, whole, withheld
 from nodes.core.node import NodeSpec
@@ -24,12 +26,31 @@ NOT_IN_DOCUMENTS = "The documents do not say."
 
 _NEAREST = 3
 
+_SOURCE = r"(?:note|record|chart|documentation|(?:given|provided) sentences|sentences)"
+_TOLD = (
+    r"(?:stat|specif|mention|document|record|report|provid|describ|indicat"
+    r"|say|said|giv|contain|includ|answer)"
+)
+_SAYS_NOT_STATED = re.compile(
+    rf"\b(?:not|no|never|nor|cannot)\b.*\b{_TOLD}\w*\b.*\b{_SOURCE}\b"
+    rf"|\b{_SOURCE}\b.*\b(?:not|no|never|nor)\b.*\b{_TOLD}\w*\b",
+    re.IGNORECASE,
+)
+"""`The dose is not specified in the note`, `the note does not say`: of the note, and not of the patient."""
+
+
+def says_not_stated(answer: str) -> bool:
+    """Whether every sentence of an answer says that the note does not tell."""
+    sentences = split_sentences(answer)
+    return bool(sentences) and all(_SAYS_NOT_STATED.search(one) for one in sentences)
+
 
 class DeclineAnswerInput(TypedDict):
     """The answer that was not found, and all that ranks the sentences of the note."""
 
     case_id: str
     patient_question: NotRequired[str]
+    answer: NotRequired[str]
     answerable: NotRequired[Answerable]
     answer_evidence: NotRequired[list[str]]
     label_confidence: NotRequired[dict[str, float | None]]
@@ -62,6 +83,8 @@ async def decline_answer(state: DeclineAnswerInput, runtime: Runtime[Context]) -
         because = "the note does not answer the question"
     elif state.get("answer_evidence") == [] and chooses_none(runtime.context.settings):
         because = "no sentence of the note is essential by the rule"
+    elif says_not_stated(state.get("answer", "")):
+        because = "the model wrote that the note does not say"
     else:
         because = "no sentence of the answer is supported"
     update = DeclineAnswerUpdate(

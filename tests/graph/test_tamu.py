@@ -58,6 +58,17 @@ async def test_a_note_without_an_essential_sentence_ends_a_case_by_a_rule_that_m
     assert "no sentence of the note is essential by the rule" in state["decisions"][-1]["because"]
 
 
+async def test_an_answer_that_says_that_the_note_does_not_say_is_worded_by_the_product(bench: Bench) -> None:
+    context = bench.context(
+        replies=script(answer="The dose was not specified in the note."),
+        answer={"min_sentences": 1},
+        verification={"check": "model"},
+    )
+    state = await run(context)
+    assert route(state)[-2:] == ["check_answer", "decline_answer"] and not asked(context, "verify")
+    assert state["answer_status"] == "not_stated" and state["answer"] == "The note does not say."
+
+
 async def test_sentences_that_do_not_help_are_removed_before_the_rest_is_verified(bench: Bench) -> None:
     answer = "Heparin was stopped on day 3. Diet was regular."
     context = bench.context(

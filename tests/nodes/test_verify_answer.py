@@ -11,7 +11,7 @@ import pytest
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.core.written_text import Attempt
-from nodes.verification.decline_answer import NOT_STATED, decline_answer
+from nodes.verification.decline_answer import NOT_STATED, decline_answer, says_not_stated
 from nodes.verification.verify_answer import VERIFY_ANSWER, parse_label, verify_answer
 from serving.backends.scripted import ScriptedCall
 from serving.protocol.errors import InvalidReply
@@ -193,3 +193,19 @@ async def test_a_case_ends_with_the_products_own_words_and_the_nearest_sentences
     update = await run_node(decline_answer, state, checking(bench))
     assert (update["answer"], update["answer_status"]) == (NOT_STATED, "not_stated")
     assert update["nearest_sentences"] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("The blood pressure on arrival was not specified in the note.", True),
+        ("The record does not contain a hemoglobin. No value is mentioned in the sentences.", True),
+        ("No antibiotic is mentioned in the note.", True),
+        ("Heparin was not given.", False),
+        ("The dose is not stated in the note. She was given heparin.", False),
+        ("Blood cultures were not reported to show growth.", False),
+        ("", False),
+    ],
+)
+def test_an_answer_that_only_says_that_the_note_does_not_is_none(answer: str, said: bool) -> None:
+    assert says_not_stated(answer) is said
