@@ -1,0 +1,62 @@
+"""Things that a record says were not done, against a statement that has them done. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cases.records import Sentence
+from nodes.verification.text_checks import Fault
+
+_WORD = re.compile(r"[a-z][a-z0-9-]+")
+_STOP = frozenset(
+    ("an", "the", "of", "in", "on", "at", "by", "for", "to", "and", "his", "her", "their", "this")
+)
+_VERB = re.compile(r"\b(?:was|were|is|are|has|have|had|could|would)\b", re.IGNORECASE)
+_UNDONE = re.compile(
+    r"\b(?:not|never)\s+(?:be\s+|been\s+)?(?:done|performed|obtained|taken|given|started|prescribed"
+    r"|administered|placed|measured|checked|sent|repeated)\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:no|not|never|without|cannot|declined|refused|held|stopped|avoid(?:ed)?|instead)\b|n't\b",
+    re.IGNORECASE,
+)
+_MOST = 5
+"""Words that name a thing; a longer clause says more than that."""
+
+
+def check_undone(statement: str, note: Sequence[Sentence]) -> list[Fault]:
+    """One fault for each thing of the statement that the record has only as not done.
+
+    "A CT of the chest was considered but was not done" denies every statement without a negation that has
+    both "CT" and "chest", unless another sentence of the record has them too.
+    """
+    if _DENIED.search(statement):
+        return []
+    words = _words(statement)
+    return [
+        Fault(
+            kind="negation",
+            text=f'the record says that it was not done: "{one.text}"',
+            contradicts=True,
+            sentence_ids=[one.id],
+        )
+        for one in note
+        if (thing := _undone_thing(one.text))
+        and thing <= words
+        and not any(thing <= _words(other.text) for other in note if other.id != one.id)
+    ]
+
+
+def _undone_thing(text: str) -> frozenset[str]:
+    """The words before the first verb of a sentence on something that was not done; none of any other."""
+    verb = _VERB.search(text)
+    if verb is None or not _UNDONE.search(text, verb.end()):
+        return frozenset()
+    thing = _words(text[: verb.start()])
+    return thing if len(thing) <= _MOST else frozenset()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold())) - _STOP
