@@ -1,4 +1,4 @@
-"""A person labels the sentences of a case whose labels are too uncertain; until then the case waits."""
+"""A person labels the sentences of a case that is too uncertain, or whose answer is not supported."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, ReviewRecord, decision
 from nodes.evidence.disagreement import contested, differs_too_much, disagreement, is_too_uncertain
 from nodes.evidence.settings import ReviewSettings
+from nodes.verification.support import AnswerStatus, Finding
 
 
 class ReviewedLabels(BaseModel):
@@ -42,6 +43,8 @@ class AwaitReviewInput(TypedDict):
     usable_votes: int
     case_confidence: NotRequired[float]
     evidence: dict[AnswerEvidence, list[str]]
+    answer_status: NotRequired[AnswerStatus]
+    answer_support: NotRequired[list[Finding]]
 
 
 class AwaitReviewUpdate(TypedDict):
@@ -77,6 +80,11 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
         reasons.append(f"{plural(usable, 'vote')} differ on {sentences} (limit {settings.disagreement})")
     if is_too_uncertain(settings, confidence):
         reasons.append(f"the confidence is {confidence} and has to be {settings.confidence}")
+    if settings.unsupported and state.get("answer_status") == "unsupported":
+        findings = state["answer_support"]
+        facts["unsupported"] = [one["id"] for one in findings if one["support"] != "supported"]
+        counted = f"{len(facts['unsupported'])} of {plural(len(findings), 'sentence')}"
+        reasons.append(f"{counted} of the answer are not supported")
     if settings.confidence is not None:
         facts |= {"case_confidence": confidence, "least_confidence": settings.confidence}
     differ = " and ".join(reasons)
@@ -125,9 +133,10 @@ AWAIT_REVIEW = NodeSpec(
         "reviewer": TEXT,
         **plain("disagreement", "limit", "counts", "usable_votes", "reviewed_at", "before", "essential"),
         **plain("case_confidence", "least_confidence"),
+        "unsupported": id_list("answer sentences without support"),
     },
     flags={
-        "waits_for_review": "its labels are too uncertain, so the case waits for a person",
+        "waits_for_review": "its labels are too uncertain, or its answer is unsupported; a person is to look",
         "reviewed": "a person labelled the sentences",
     },
     is_off=lambda recipe: not recipe.waits_for_people,

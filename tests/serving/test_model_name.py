@@ -6,6 +6,7 @@ import pytest
 
 from serving.protocol.errors import ModelError
 from serving.protocol.model_name import (
+    FOLLOWED,
     PROVIDERS,
     ROLES,
     ModelName,
@@ -151,23 +152,24 @@ def chosen(arguments: Sequence[str], defaults: dict[Role, str] | None = None) ->
 
 @pytest.mark.parametrize("arguments", [["openai:a", "answer=openai:b"], ["answer=openai:b", "openai:a"]])
 def test_a_named_role_wins_in_any_order(arguments: Sequence[str]) -> None:
-    assert chosen(arguments) == {**dict.fromkeys(ROLES, "openai:a"), "answer": "openai:b"}
+    named = {"answer": "openai:b", "verify": "openai:b"}
+    assert chosen(arguments) == {**dict.fromkeys(ROLES, "openai:a"), **named}
 
 
-def test_reflection_follows_labelling() -> None:
-    assert chosen(["label=openai:b"]) == {**DEFAULTS, "label": "openai:b", "reflect": "openai:b"}
-
-
-def test_reflection_can_be_set_itself() -> None:
-    given = chosen(["label=openai:b", "reflect=openai:c"])
-    assert (given["label"], given["reflect"]) == ("openai:b", "openai:c")
+@pytest.mark.parametrize(("role", "followed"), FOLLOWED.items())
+def test_a_role_follows_another_unless_it_is_set_itself(role: Role, followed: Role) -> None:
+    given = f"{followed}=openai:b"
+    assert chosen([given]) == {**DEFAULTS, followed: "openai:b", role: "openai:b"}
+    assert chosen([given, f"{role}=openai:c"])[role] == "openai:c"
+    without = {one: name for one, name in DEFAULTS.items() if one != role}
+    assert chosen([], without)[role] == DEFAULTS[followed]
 
 
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
         ("labels=openai:a", "did you mean 'label'?"),
-        ("xyz=openai:a", "roles: classify, label, reflect, answer"),
+        ("xyz=openai:a", "roles: classify, label, reflect, answer, verify"),
     ],
 )
 def test_an_unknown_role_is_named_with_the_nearest(argument: str, expected: str) -> None:
