@@ -23,6 +23,7 @@ from cases.texts import plural
 from evals.bioasq.scores import predictions_of_run
 from evals.scoring.gold import predictions
 from nodes.retrieval.document_settings import DocumentSettings
+from nodes.verification.support import marked_text
 from ranking.examples import Example
 from ranking.rank_file import RankedRow
 from runs.record.folder import Line, RunFolder
@@ -100,6 +101,26 @@ def prepare(run: RunFolder, task: TaskName, *, fill_missing: bool = False) -> Ru
             return _prepare_phase(run, task, fill_missing)
         case _:
             return _prepare_archehr(run, task, fill_missing)
+
+
+_ANSWER_TASKS: frozenset[TaskName] = frozenset({"2025", "2026-3", "bioasq-a+", "bioasq-b"})
+
+
+def unsupported_answers(run: RunFolder, task: TaskName) -> list[str]:
+    """What verification found wrong with the answers that a task takes, a line for each case.
+
+    The task's format has no place for marks, so the submission has the answers without them.
+    """
+    if task not in _ANSWER_TASKS:
+        return []
+    found = []
+    for line in run.cases():
+        if line.get("answer_status") == "not_stated":
+            found.append(f"case {line['case_id']} is submitted as not stated: {line['answer']}")
+        elif line.get("answer_status") == "unsupported":
+            marked = marked_text(line)
+            found.append(f"case {line['case_id']} is submitted though not all is supported: {marked}")
+    return found
 
 
 def check_target(path: Path, examples: Sequence[Example]) -> None:

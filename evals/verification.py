@@ -297,7 +297,10 @@ def verify_run(
 
 def _answers(folder: RunFolder) -> Iterator[tuple[str, tuple[tuple[str, ...], Source] | None]]:
     """The cases that have ended, in input order, with sentences and note of those that have an answer."""
-    answers = {line["case_id"]: line.get("answer") for line in folder.cases()}
+    answers = {
+        line["case_id"]: None if line.get("answer_status") == "not_stated" else line.get("answer")
+        for line in folder.cases()
+    }
     for case in recorded_cases(folder.manifest):
         answer = answers.pop(case.id, None)
         usable = answer and case.sentences

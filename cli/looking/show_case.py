@@ -14,7 +14,7 @@ from cli.looking.show_question import print_question, question_rows
 from cli.looking.show_verdict import print_evidence, verdict_rows
 from cli.terminal import duration, output, print_facts, print_rows, safe
 from graph.system import find_node
-from nodes.verification.support import marked_text
+from nodes.verification.support import marked_sentence, marked_text
 from runs.record.folder import CALLS, Line, RunFolder
 from runs.record.manifest import WAITING, quoted, recorded_cases
 from runs.review.reviewers import ReviewedRun, Standing
@@ -212,13 +212,15 @@ def _alignment(console: Console, case: Case | None, line: Line) -> None:
     """Each sentence of the aligned answer beside what supports it; the key's citations where it has some."""
     known = {one.id: one.citations for one in (case.gold.answer_sentences if case else None) or ()}
     of_clinician = line["aligned_answer"] == "clinician"
+    marks = {} if of_clinician else {one["id"]: one for one in line.get("answer_support") or ()}
     rows = []
     for sentence in line["answer_sentences"]:
         row = [sentence["id"], _ids(line["alignment"][sentence["id"]])]
         if of_clinician:
             cited = known.get(sentence["id"])
             row.append("" if cited is None else _ids(list(cited)))
-        rows.append([*row, sentence["text"]])
+        found = marks.get(sentence["id"])
+        rows.append([*row, sentence["text"] if found is None else marked_sentence(found).words])
     heads = ("answer", "supported by", *(["key"] if of_clinician else []))
     console.print()
     print_rows((*heads, f"sentence ({line['aligned_answer']})"), rows, right=("answer",))

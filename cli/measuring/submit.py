@@ -57,7 +57,7 @@ def submit(
     """
     from cases.submissions.tasks import ARCHEHR, SUBMISSIONS
     from cli.measuring.validate import fault_fields
-    from evals.submissions import FILLABLE, prepare
+    from evals.submissions import FILLABLE, prepare, unsupported_answers
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
 
@@ -79,6 +79,9 @@ def submit(
         record_if_possible(run, "exported", what=f"submission {task}", to=str(target))
     following = _next(folder, target, task) if not ready.refused else []
     _report(ready, submission.words)
+    unsupported = [] if ready.refused else unsupported_answers(folder, task)
+    for warning in unsupported:
+        print_message(" ".join(warning.split()), "yellow", soft_wrap=True)
 
     def print_written() -> None:
         if ready.refused:
@@ -98,6 +101,7 @@ def submit(
         submission.words.case[1]: len(ready.entries),
         "filled": list(ready.filled),
         "faults": fault_fields(ready.faults),
+        "unsupported": unsupported,
         "next": following,
     }
     return Result(content, print_written, int(bool(ready.refused)))

@@ -159,19 +159,23 @@ class MarkedSentence(NamedTuple):
     mark: str
     sentence_ids: list[str]
 
+    @property
+    def words(self) -> str:
+        """As plain text, with the mark in brackets."""
+        return f"{self.text} [{self.mark}]" if self.mark else self.text
+
+
+def marked_sentence(finding: Mapping[str, Any]) -> MarkedSentence:
+    """One finding as it is shown."""
+    mark = "" if finding["support"] == "supported" else SUPPORT_WORDS[finding["support"]]
+    return MarkedSentence(finding["text"], mark, finding["sentence_ids"])
+
 
 def marked_answer(line: Mapping[str, Any]) -> list[MarkedSentence]:
     """The answer of a case by its line of `cases.jsonl`; one sentence if it was not verified."""
     if not line.get("answer"):
         return []
-    found = [
-        MarkedSentence(
-            one["text"],
-            "" if one["support"] == "supported" else SUPPORT_WORDS[one["support"]],
-            one["sentence_ids"],
-        )
-        for one in line.get("answer_support") or ()
-    ]
+    found = [marked_sentence(one) for one in line.get("answer_support") or ()]
     return found or [MarkedSentence(line["answer"], "", list(line.get("nearest_sentences") or ()))]
 
 
@@ -180,4 +184,4 @@ def marked_text(line: Mapping[str, Any]) -> str:
     sentences = marked_answer(line)
     if not any(one.mark for one in sentences):
         return line.get("answer") or ""
-    return " ".join(f"{one.text} [{one.mark}]" if one.mark else one.text for one in sentences)
+    return " ".join(one.words for one in sentences)

@@ -13,7 +13,7 @@ from runs.estimate.estimate import Correction, Estimate
 from runs.execute.assemble import Assembly, Request, assemble
 from runs.execute.batch import MAX_NOTICES, Options, all_ended
 from runs.execute.case_run import CaseResult, invalid_case
-from runs.execute.rehearsal import rehearse, writer
+from runs.execute.rehearsal import rehearse, rehearsed, writer
 from runs.execute.servers import Servers
 from runs.execute.watcher import Progress, Watcher
 from serving.backends import Backend
@@ -54,8 +54,7 @@ async def _count_calls(
 ) -> Estimate:
     tallies: Tallies = {}
     foreseen: dict[str, dict[str, str]] = {}
-    # A dry run has no reviewer, and a case that waits would leave out the calls after its review.
-    assembly = replace(assembly, recipe=assembly.recipe.without_waiting())
+    assembly = replace(assembly, recipe=rehearsed(assembly.recipe))
     write = writer(assembly.system, assembly.recipe, foreseen)
     # One backend without a model each, however many roles share it.
     dry = {id(one): without_model(one, write, tallies) for one in assembly.backends.values()}

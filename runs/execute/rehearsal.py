@@ -13,6 +13,7 @@ from graph.system import System
 from nodes.core.dry_run import DryCall, share_of
 from nodes.core.recipe import Recipe
 from nodes.question.classify_intent import CLASSIFY_INTENT, likely_intent
+from nodes.verification.verify_answer import VerificationSettings
 from runs.execute.assemble import Assembly
 from runs.execute.case_run import CaseResult
 from serving.journal.journal import Journal
@@ -80,6 +81,21 @@ def _choice(options: list[Any], place: tuple[str, ...], vote: tuple[str, ...]) -
     return options[int(share_of(place) * len(options))]
 
 
+def rehearsed(recipe: Recipe) -> Recipe:
+    """The same recipe for made-up replies: there is no reviewer, and no answer is written again.
+
+    A case that waits would leave out the calls after its review, and a made-up answer is in no note.
+    """
+    plain = recipe.without_waiting()
+    sections = {name: getattr(plain, name) for name in type(plain).model_fields}
+    once = {
+        name: section.model_copy(update={"rewrites": 0})
+        for name, section in sections.items()
+        if isinstance(section, VerificationSettings)
+    }
+    return plain.model_copy(update=once)
+
+
 async def rehearse(
     assembly: Assembly,
     client: ModelClient,
@@ -88,8 +104,7 @@ async def rehearse(
 ) -> CaseResult:
     """One case with made-up replies, and nothing kept of it.
 
-    `assembly` has a recipe that does not wait, as a rehearsal has no reviewer; the backends of `client` make
-    replies up by a `writer` of `foreseen`.
+    `assembly` has a `rehearsed` recipe; the backends of `client` make replies up by a `writer` of `foreseen`.
     """
     classifies = CLASSIFY_INTENT in assembly.system.nodes
     foreseen[case.id] = dict(await likely_intent(case, assembly.tools)) if classifies else {}
@@ -130,11 +145,11 @@ async def forecast(assembly: Assembly, cases: Iterable[Case], prices: Prices) ->
         None where no case came to its end.
     """
     # A case of the run may be under way while its rehearsal is: they must not share a thread.
-    rehearsed = replace(
-        assembly, recipe=assembly.recipe.without_waiting(), graph=assembly.system.build(checkpointer=None)
+    dry_assembly = replace(
+        assembly, recipe=rehearsed(assembly.recipe), graph=assembly.system.build(checkpointer=None)
     )
     foreseen: dict[str, dict[str, str]] = {}
-    write = writer(assembly.system, rehearsed.recipe, foreseen)
+    write = writer(assembly.system, dry_assembly.recipe, foreseen)
     dry = {
         id(one): without_model(replace(one, count_tokens=None), write, {})
         for one in assembly.backends.values()
@@ -148,7 +163,7 @@ async def forecast(assembly: Assembly, cases: Iterable[Case], prices: Prices) ->
     try:
         for case in cases:
             before, claimed_before = client.budget.spent, client.budget.claimed
-            result = await rehearse(rehearsed, client, case, foreseen)
+            result = await rehearse(dry_assembly, client, case, foreseen)
             if result.line["error"] is None:
                 calls.append(result.line["usage"]["calls"])
                 spent.append(client.budget.spent.minus(before))

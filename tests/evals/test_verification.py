@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evals.submissions import unsupported_answers
 from evals.verification import Report, read_lines, read_run, read_source, render
 from ranking.verify import Evidence, Verification, VerifiedLine
 from runs.record.manifest import RunError
@@ -143,3 +144,22 @@ def test_a_case_that_is_not_in_the_run_is_told(tmp_path: Path) -> None:
     make_run(tmp_path, ["7"], [done("7")])
     with pytest.raises(RunError, match="no case '8' has ended"):
         read_run(tmp_path / "run", "8")
+
+
+FINDINGS = [
+    {"id": "1", "text": "He was ill.", "support": "supported", "sentence_ids": ["1"]},
+    {"id": "2", "text": "It helped.", "support": "contradicted", "sentence_ids": ["2"]},
+]
+UNSUPPORTED = {"answer_status": "unsupported", "answer_support": FINDINGS}
+DECLINED = {"answer": "The note does not say.", "answer_status": "not_stated", "answer_support": []}
+
+
+def test_answers_without_support_are_named_before_they_are_submitted(tmp_path: Path) -> None:
+    lines = [done("a"), done("b", **UNSUPPORTED), done("c", **DECLINED)]
+    run = make_run(tmp_path, "abc", lines)
+    marked = "He was ill. It helped. [contradicted]"
+    assert unsupported_answers(run, "2026-3") == [
+        f"case b is submitted though not all is supported: {marked}",
+        "case c is submitted as not stated: The note does not say.",
+    ]
+    assert unsupported_answers(run, "2026-2") == []

@@ -18,9 +18,10 @@ from nodes.question.judge_answerability import judges_answerability
 from nodes.retrieval.retrieve_sentences import RETRIEVER
 from nodes.verification.decline_answer import NOT_IN_DOCUMENTS, NOT_STATED
 from nodes.verification.support import marked_text
-from nodes.verification.verify_answer import verifies
+from nodes.verification.verify_answer import VerificationSettings, verifies
 from ranking.rankers.bm25 import Bm25Ranker
 from runs.execute.case_run import CaseResult, run_case, successors
+from runs.execute.rehearsal import rehearsed
 from serving.backends.scripted import ScriptedCall
 from tests.graph.routes import route, texts
 from tests.nodes.biomedical_builders import asking
@@ -126,7 +127,7 @@ async def test_a_note_that_answers_goes_on_to_the_answer(bench: Bench) -> None:
 
 async def test_an_aligned_answer_is_held_against_what_each_sentence_cites(bench: Bench) -> None:
     links = json.dumps({"1": ["1"], "2": ["3"]})
-    recipe = {
+    recipe: dict[str, Any] = {
         "answer": {"demonstrations": 0, **SHORT},
         "alignment": {"answer": "generated", "demonstrations": 0},
         "verification": {**CHECK, "on_unsupported": "remove", "rewrites": 0},
@@ -229,6 +230,13 @@ async def test_a_second_run_over_the_same_journal_asks_nothing(bench: Bench) -> 
     again = await ended(context)
     assert again.line["answer_support"] == first.line["answer_support"]
     assert len(asked(context)) == calls
+
+
+def test_a_rehearsal_writes_no_answer_again_and_waits_for_nobody() -> None:
+    values = {"review": {"unsupported": True}, "verification": {**CHECK, "rewrites": 2}}
+    recipe = rehearsed(find_system("tamu").recipe.model_validate(values))
+    assert recipe.section(VerificationSettings) == VerificationSettings(check="model", rewrites=0)
+    assert not recipe.waits_for_people
 
 
 @pytest.mark.parametrize("name", RECIPES.packaged_names())

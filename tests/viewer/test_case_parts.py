@@ -110,6 +110,34 @@ def test_an_answer_without_links_stands_on_its_evidence() -> None:
     assert [[one.index for one in sentence.support] for sentence in answer.sentences] == [[1], [1]]
 
 
+FINDINGS = [
+    {"id": "1", "text": "He fell.", "support": "supported", "sentence_ids": ["2"]},
+    {"id": "2", "text": "It <b>hurt</b>.", "support": "not_stated", "sentence_ids": ["1"]},
+]
+VERIFIED = {"answer": "He fell. It <b>hurt</b>.", "answer_status": "unsupported", "answer_support": FINDINGS}
+ALIGNED = {
+    "aligned_answer": "generated",
+    "alignment": {"1": ["2"], "2": ["1"]},
+    "answer_sentences": [{"id": one["id"], "text": one["text"]} for one in FINDINGS],
+}
+
+
+@pytest.mark.parametrize("aligned", [{}, ALIGNED])
+def test_an_unsupported_sentence_has_its_mark_and_what_decides(aligned: dict[str, Any]) -> None:
+    (answer,) = read_answers(line("c", **VERIFIED, **aligned), None, {"1": 0, "2": 1})
+    assert [one.mark for one in answer.sentences] == ["", "not stated"]
+    assert [[one.id for one in sentence.support] for sentence in answer.sentences] == [["2"], ["1"]]
+    assert "alignment" in answer.words if aligned else "verification" in answer.words
+
+
+def test_a_case_that_is_not_stated_shows_the_nearest_sentences() -> None:
+    declined = {"answer": "The note does not say.", "answer_status": "not_stated", "answer_support": []}
+    ended = line("c", **declined, nearest_sentences=["2"], answer_evidence=["1"])
+    (answer,) = read_answers(ended, None, {"1": 0, "2": 1})
+    (sentence,) = answer.sentences
+    assert (answer.basis, [one.id for one in sentence.support]) == ("nearest", ["2"])
+
+
 def test_an_aligned_clinician_answer_shows_the_key_beside() -> None:
     lines = (AnswerSentence("1", "A.", ("2",)),)
     case = Case("c", "", "", (), gold=Gold(answer="A.", answer_sentences=lines))

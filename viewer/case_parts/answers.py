@@ -21,7 +21,7 @@ _WORDS: dict[Basis, str] = {
     "citations": "Each sentence with what it cites.",
     "evidence": "No alignment: every sentence was written on the whole evidence.",
     "key": "Each sentence with its citations by the key.",
-    "nearest": "No model wrote this. The sentences of the note that are nearest to the question follow.",
+    "nearest": "No model wrote this. The nearest sentences of the note are linked.",
     "none": "",
     "verification": "Each sentence with what supports or contradicts it, by verification.",
 }
