@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,8 @@ from typing import NamedTuple
 
 from cases.formats.archehr_key import read_archehr_key
 from cases.formats.archehr_xml import read_archehr_xml
-from cases.formats.json_questions import read_json_questions
+from cases.formats.json_questions import holds_questions, read_json_questions
+from cases.formats.note_files import NOTE_SUFFIXES
 from cases.formats.plain_jsonl import read_jsonl
 from cases.records import Case, Gold, InvalidCase
 from cases.selection import EVERYTHING, Selection
@@ -25,16 +27,11 @@ from storage.url_names import name_of
 _READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
     ".xml": read_archehr_xml,
     ".jsonl": read_jsonl,
-}
-_NAMED_READERS: Mapping[str, Callable[[Path], Iterator[Case | InvalidCase]]] = {
-    **_READERS,
-    # In a folder such a file may as well be a key.
     ".json": read_json_questions,
 }
-"""Readers of files that are named themselves."""
 
-FOLDER_SUFFIXES = tuple(_READERS)
-"""Of the files of a folder that are case files."""
+CASE_SUFFIXES = tuple(_READERS)
+"""Of case files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +134,7 @@ class CaseSource:
 
     def _unlocated(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
         for path in self.paths:
-            for case in _NAMED_READERS[path.suffix.lower()](path):
+            for case in _READERS[path.suffix.lower()](path):
                 yield path, case
 
     def _gold(self) -> dict[str, _KeyEntry]:
@@ -195,7 +192,7 @@ def sort_keys(keys: Sequence[Path], case_files: Sequence[Path]) -> tuple[list[Pa
     Returns:
         The key files, and all case files.
     """
-    from_keys = [path for path in keys if path.suffix.lower() in _READERS]
+    from_keys = [path for path in keys if path.suffix.lower() in (".xml", ".jsonl")]
     return [path for path in keys if path not in from_keys], [*case_files, *from_keys]
 
 
@@ -210,9 +207,13 @@ def _case_files(given: Path) -> list[Path]:
     _check_exists(given)
     if given.is_dir():
         return _folder(given)
-    if given.suffix.lower() not in _NAMED_READERS:
+    if given.suffix.lower() in NOTE_SUFFIXES:
+        cases = shlex.quote(given.with_suffix(".jsonl").name)
+        remedy = f"Make cases of it: evigraph cases import {shlex.quote(str(given))} --out {cases}"
+        raise InputError(given, "has notes, and is not a case file yet", remedy)
+    if given.suffix.lower() not in _READERS:
         name = given.suffix or "no suffix"
-        known = f"{', '.join(_READERS)} or .json of PubMedQA and BioASQ"
+        known = ".xml, .jsonl, or .json of PubMedQA and BioASQ"
         raise InputError(given, f"{name} is not the suffix of a case file", f"Case files end in {known}")
     return [given]
 
@@ -222,11 +223,17 @@ def _folder(folder: Path) -> list[Path]:
     files = [
         entry
         for entry in entries
-        if entry.suffix.lower() in _READERS and not entry.name.startswith(".") and entry.is_file()
+        if entry.suffix.lower() in _READERS
+        and not entry.name.startswith(".")
+        and entry.is_file()
+        # Other files that end so are keys, submissions and settings.
+        and (entry.suffix.lower() != ".json" or holds_questions(entry))
     ]
     if not files:
-        known = " or ".join(FOLDER_SUFFIXES)
-        raise InputError(folder, f"no {known} file in this folder", "Give the files or their own folder")
+        fault = "no .xml, .jsonl, or .json of questions in this folder"
+        notes = any(entry.suffix.lower() in NOTE_SUFFIXES for entry in entries)
+        cases = f"Make cases of its notes: evigraph cases import {shlex.quote(str(folder))} --out cases.jsonl"
+        raise InputError(folder, fault, cases if notes else "Give the files or their own folder")
     return files
 
 

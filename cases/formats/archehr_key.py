@@ -1,17 +1,19 @@
-"""ArchEHR-QA key files: labels, clinicians' answers and their citations, in every published variant."""
+"""Key files: labels, clinicians' answers and their citations, as ArchEHR-QA publishes them or in a table."""
 
 from __future__ import annotations
 
 import json
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from cases.formats.json_border import Identifier, IntentFields, Text, fault, first_fault, intent_fields
+from cases.formats.table_key import table_key_entries
+from cases.formats.tables import TABLE_SUFFIXES
 from cases.records import AnswerSentence, Gold, Label, LabelSource
 from storage import unique_keys
 from storage.errors import InputError
@@ -28,7 +30,8 @@ def read_archehr_key(path: Path) -> dict[str, Gold]:
     """Read what `path` says of each case; what it leaves out, or gives as null or nothing, is None.
 
     Raises:
-        InputError: the file is not a JSON array of cases, names one twice, or a field of one is wrong.
+        InputError: the file is neither a table of labels (`.csv`, `.tsv`) nor a JSON array of cases, names a
+            case twice, or a field of one is wrong.
     """
     gold: dict[str, Gold] = {}
     for number, entry in enumerate(_entries(path)):
@@ -131,8 +134,10 @@ class _KeyEntry(BaseModel):
         return labels
 
 
-def _entries(path: Path) -> list[object]:
+def _entries(path: Path) -> Sequence[object]:
     content = whole(path, _MAX_BYTES)
+    if path.suffix.lower() in TABLE_SUFFIXES:
+        return table_key_entries(path, content)
     try:
         entries = unique_keys.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -14,10 +15,13 @@ from cases.formats.json_border import Identifier, Line, Text, first_fault, name_
 from cases.records import Case, Gold, InvalidCase, Verdict
 from storage import unique_keys
 from storage.errors import InputError
-from storage.files import whole
+from storage.files import opened, whole
 
 _MAX_BYTES = 1 << 30
 """All artificial questions of PubMedQA take half of it."""
+
+_START = 1 << 20
+"""Bytes; the first question of a set is in them."""
 
 _VERDICTS: Mapping[str, Verdict] = {"yes": "yes", "no": "no", "maybe": "unknown"}
 
@@ -136,6 +140,17 @@ def _as_bioasq(read: _Answered, contexts: Sequence[str]) -> dict[str, object]:
         "exact_answer": read.final_decision,
         **({"ideal_answer": [read.LONG_ANSWER]} if read.LONG_ANSWER else {}),
     }
+
+
+def holds_questions(path: Path) -> bool:
+    """Whether a JSON file begins as a set of questions, and not as a key, a submission or something else.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    with opened(path) as file:
+        start = file.read(_START).removeprefix(codecs.BOM_UTF8).lstrip()
+    return start.startswith(b"{") and (b'"QUESTION"' in start or b'"questions"' in start)
 
 
 def read_json_questions(path: Path) -> Iterator[Case | InvalidCase]:

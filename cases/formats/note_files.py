@@ -1,17 +1,18 @@
-"""Notes as people have them, text files and tables of CSV, made into cases with numbered sentences."""
+"""Notes as people have them, text, Word, PDF and tables of CSV, made into cases with numbered sentences."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import difflib
-import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cases.formats.note_sentences import note_sentences
+from cases.formats.office_files import OFFICE_SUFFIXES, office_text
+from cases.formats.tables import TABLE_SUFFIXES, table_rows
 from cases.records import Case, Sentence
 from cases.texts import one_line, plural, printable
 from storage.errors import InputError
@@ -20,15 +21,29 @@ from storage.files import whole
 COLUMNS = ("id", "question", "narrative", "note")
 """Of a table; only the note is needed in every line."""
 
-_TABLES = (".csv", ".tsv")
+NOTE_SUFFIXES = (".txt", ".md", *OFFICE_SUFFIXES, *TABLE_SUFFIXES)
+"""Of files with notes."""
 _CASE_FILES = (".jsonl", ".xml", ".json")
+_SAVE_AS = {
+    **dict.fromkeys((".doc", ".rtf", ".odt", ".pages", ".html", ".htm"), ".docx or text"),
+    **dict.fromkeys((".xls", ".xlsx", ".ods"), ".csv"),
+}
+"""Formats to save others in."""
 _QUESTION = ".question.txt"
 _NARRATIVE = ".narrative.txt"
-_DELIMITERS = ",;\t|"
+_SIGNATURES = {
+    b"PK\x03\x04": ("is a Word or zip file", "Give it the suffix .docx if Word wrote it, or save it as text"),
+    b"%PDF-": ("is a PDF", "Give it the suffix .pdf"),
+    b"\xd0\xcf\x11\xe0": ("is a file of an old Word or Excel", "Save it as .docx, .csv or text"),
+    b"{\\rtf": ("is rich text (RTF)", "Save it as .docx or text"),
+}
+"""What files begin with that are often taken for text."""
 
 _MAX_NOTE = 1 << 20
 """Characters; a book has as many."""
 _MAX_TABLE = 1 << 28
+_MAX_OFFICE = 1 << 26
+"""Bytes; most of such a file are pictures and fonts."""
 _MAX_ID = 128
 _MAX_FAULTS = 1000
 """After so many a file is not what it was given for, and is read no further."""
@@ -44,12 +59,14 @@ class ImportedNotes:
         cases: In the order of the files and of their lines.
         faults: What is wrong, by file and line; nothing should be written where there are some.
         unused: Columns that are not read, by table.
+        unread: Files of folders that are of another kind.
         given_up: Whether so much was wrong that the rest was not read.
     """
 
     cases: list[Case] = field(default_factory=list)
     faults: list[InputError] = field(default_factory=list)
     unused: dict[Path, list[str]] = field(default_factory=dict)
+    unread: list[Path] = field(default_factory=list)
     given_up: bool = False
 
 
@@ -61,25 +78,41 @@ class _Fault(Exception):
         self.fault, self.remedy = fault, remedy
 
 
-def import_notes(inputs: Sequence[Path], *, question: str = "", encoding: str = "utf-8") -> ImportedNotes:
-    """Read text files, tables and folders of text files.
+class _Given(NamedTuple):
+    """What a user says of all files."""
 
-    The id of a text file's case is its name without `.txt`; `NAME.question.txt` and `NAME.narrative.txt`
-    beside it are its question and the patient's message.
+    question: str
+    encoding: str
+    columns: Mapping[str, str]
+
+
+def import_notes(
+    inputs: Sequence[Path],
+    *,
+    question: str = "",
+    encoding: str = "utf-8",
+    columns: Mapping[str, str] | None = None,
+) -> ImportedNotes:
+    """Read files of one note each, tables, and folders of both.
+
+    The id of such a note's case is its name without the suffix; `NAME.question.txt` and `NAME.narrative.txt`
+    next to it are its question and the patient's message.
 
     Args:
-        inputs: `.txt`, `.csv`, `.tsv`, or folders whose `.txt` files are taken by name.
+        inputs: Files with one of `NOTE_SUFFIXES`, and folders whose files of these kinds are taken by name.
         question: Of every case that comes without one.
-        encoding: Of all files.
+        encoding: Of all files of text.
+        columns: Names that tables have for some of `COLUMNS`.
 
     Raises:
         InputError: A file is missing, or cannot be read as what its name says.
     """
     found = ImportedNotes()
+    given = _Given(question, encoding, {key: name.strip().lower() for key, name in (columns or {}).items()})
     places: dict[str, str] = {}
-    for path in {file.resolve(): file for given in inputs for file in _files(given)}.values():
-        read = _read_table if path.suffix.lower() in _TABLES else _read_text
-        for place, make in read(path, question, encoding, found):
+    for path in {file.resolve(): file for one in inputs for file in _files(one, found)}.values():
+        read = _read_table if path.suffix.lower() in TABLE_SUFFIXES else _read_note
+        for place, make in read(path, given, found):
             where = str(path) if not place else f"{path}: {place}"
             try:
                 case = make()
@@ -109,15 +142,30 @@ def note_case(case_id: str, question: str, note: str, where: object) -> Case:
         raise InputError(where, error.fault, error.remedy) from None
 
 
+def read_note(path: Path, encoding: str = "utf-8") -> str:
+    """The text of a file of one note: text, Word or PDF.
+
+    Raises:
+        InputError: It is too long, or cannot be read as what its suffix says.
+    """
+    suffix = path.suffix.lower()
+    if suffix in OFFICE_SUFFIXES:
+        return office_text(whole(path, _MAX_OFFICE), path, suffix)
+    return decoded(whole(path, 4 * _MAX_NOTE), path, encoding)
+
+
 def decoded(content: bytes, name: object, encoding: str = "utf-8") -> str:
     """The text in some bytes, without a byte order mark.
 
     Raises:
         InputError: They are no text in this encoding; names the line, and the encoding that it seems to be.
     """
-    for mark, other in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if content.startswith(mark) and not encoding.lower().startswith("utf-16"):
-            raise InputError(name, f"is in {other.upper()}", f"Save it as UTF-8, or give --encoding {other}")
+    for signature, (fault, remedy) in _SIGNATURES.items():
+        if content.startswith(signature):
+            raise InputError(name, fault, remedy)
+    wide = encoding.lower().startswith("utf-16")
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not wide:
+        raise InputError(name, "is in UTF-16", "Save it as UTF-8, or give --encoding utf-16")
     try:
         text = content.decode("utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding)
     except LookupError:
@@ -126,32 +174,44 @@ def decoded(content: bytes, name: object, encoding: str = "utf-8") -> str:
         ) from None
     except UnicodeError as error:
         line = content[: getattr(error, "start", 0)].count(b"\n") + 1
-        hint = "Save it as UTF-8, or give --encoding cp1252 if it comes from Windows"
-        raise InputError(name, f"line {line}: not {encoding.upper()}", hint) from None
+        fault = f"line {line}: not {encoding.upper()}"
+        raise InputError(name, fault, _encoding_remedy(content, encoding)) from None
     if "\x00" in text:
         line = text[: text.index("\x00")].count("\n") + 1
-        raise InputError(name, f"line {line}: holds a NUL byte, so it is no text", "Give the text itself")
+        remedy = _encoding_remedy(content, encoding)
+        raise InputError(name, f"line {line}: has a NUL byte, so it is not text", remedy)
     return text
+
+
+def _encoding_remedy(content: bytes, tried: str) -> str:
+    """The encoding that a file seems to be in: half of the bytes of English in UTF-16 are NUL."""
+    start = content[:4096]
+    for place, other in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if 2 * start[place::2].count(0) > len(start[place::2]) and other != tried.lower():
+            return f"It seems to be in UTF-16: give --encoding {other}"
+    if start.count(0):
+        return "Open it in the program that wrote it, and save it as text in UTF-8"
+    utf8 = tried.lower() in ("utf-8", "utf8")
+    return f"Save it as UTF-8, or give --encoding {'cp1252 if it comes from Windows' if utf8 else 'utf-8'}"
 
 
 _Make = Callable[[], Case]
 
 
-def _files(given: Path) -> list[Path]:
+def _files(given: Path, found: ImportedNotes) -> list[Path]:
     """The files that one argument names.
 
     Raises:
         InputError: It does not exist, or is of another kind.
     """
+    kinds = f"{', '.join(NOTE_SUFFIXES)}, or a folder of them"
     if given.is_dir():
-        found = sorted(
-            path
-            for path in given.iterdir()
-            if path.name.endswith(".txt") and not path.name.startswith(".") and not _is_beside(path)
-        )
-        if not found:
-            raise InputError(given, "no .txt file in this folder", "Give a folder of notes, one a file")
-        return found
+        there = sorted(path for path in given.iterdir() if path.is_file() and not path.name.startswith("."))
+        files = [path for path in there if path.suffix.lower() in NOTE_SUFFIXES and not _is_beside(path)]
+        found.unread += [path for path in there if path not in files and not _is_beside(path)]
+        if not files:
+            raise InputError(given, "no note in this folder", f"Notes are in {kinds}")
+        return files
     if not given.exists():
         names = [entry.name for entry in given.parent.iterdir()] if given.parent.is_dir() else []
         near = difflib.get_close_matches(given.name, names, n=1)
@@ -161,12 +221,9 @@ def _files(given: Path) -> list[Path]:
     suffix = given.suffix.lower()
     if suffix in _CASE_FILES:
         raise InputError(given, "is a case file already", "`evigraph run SYSTEM FILE` reads it as it is")
-    if suffix not in (".txt", *_TABLES):
-        raise InputError(
-            given,
-            f"{suffix or 'no suffix'} is not read",
-            "Notes are in .txt, .csv, .tsv, or folders of .txt",
-        )
+    if suffix not in NOTE_SUFFIXES:
+        save = f"Save it as {_SAVE_AS[suffix]}; notes" if suffix in _SAVE_AS else "Notes"
+        raise InputError(given, f"{suffix or 'no suffix'} is not read", f"{save} are in {kinds}")
     return [given]
 
 
@@ -175,78 +232,45 @@ def _is_beside(path: Path) -> bool:
     return path.name.endswith((_QUESTION, _NARRATIVE))
 
 
-def _read_text(path: Path, question: str, encoding: str, _: ImportedNotes) -> Iterator[tuple[str, _Make]]:
-    """The case of one text file."""
+def _read_note(path: Path, given: _Given, _: ImportedNotes) -> Iterator[tuple[str, _Make]]:
+    """The case of a file of one note."""
+    stem = path.name[: -len(path.suffix)]
 
     def make() -> Case:
         own = {}
         for name, suffix in (("question", _QUESTION), ("narrative", _NARRATIVE)):
-            beside = path.with_name(path.name.removesuffix(".txt") + suffix)
-            own[name] = decoded(whole(beside, _MAX_NOTE), beside, encoding) if beside.is_file() else ""
-        note = decoded(whole(path, 4 * _MAX_NOTE), path, encoding)
-        if not own["question"].strip() and not own["narrative"].strip() and not question:
-            name = path.name.removesuffix(".txt") + _QUESTION
+            beside = path.with_name(stem + suffix)
+            own[name] = decoded(whole(beside, _MAX_NOTE), beside, given.encoding) if beside.is_file() else ""
+        note = read_note(path, given.encoding)
+        if not own["question"].strip() and not own["narrative"].strip() and not given.question:
+            name = stem + _QUESTION
             raise _Fault("has no question", f"Give --question TEXT for all, or write {name} beside it")
-        return _case(path.name.removesuffix(".txt"), own["question"] or question, own["narrative"], note)
+        return _case(stem, own["question"] or given.question, own["narrative"], note)
 
     yield "", make
 
 
-def _read_table(
-    path: Path, question: str, encoding: str, found: ImportedNotes
-) -> Iterator[tuple[str, _Make]]:
+def _read_table(path: Path, given: _Given, found: ImportedNotes) -> Iterator[tuple[str, _Make]]:
     """The cases of a table, by the lines where they begin.
 
     Raises:
-        InputError: It has no column `note`, or is no CSV.
+        InputError: It has no column of notes, or is no CSV.
     """
-    text = decoded(whole(path, _MAX_TABLE), path, encoding)
-    csv.field_size_limit(_MAX_TABLE)
-    rows = csv.reader(io.StringIO(text, newline=""), _dialect(path, text), strict=True)
-    header: list[str] | None = None
-    begin, empty = 1, True
-    try:
-        for cells in rows:
-            line, begin = begin, rows.line_num + 1
-            if not any(cell.strip() for cell in cells):
-                continue
-            if header is None:
-                header = [cell.strip().lower() for cell in cells]
-                _check_header(path, line, header)
-                if unused := [name for name in header if name not in COLUMNS]:
-                    found.unused[path] = unused
-            else:
-                empty = False
-                yield f"line {line}", _of_row(line, header, cells, question)
-    except csv.Error as error:
-        hint = "A cell with line breaks or the delimiter in it needs double quotes around it"
-        raise InputError(path, f"line {begin}: not CSV: {error}", hint) from None
-    if header is None:
-        raise InputError(path, "is empty", f"Its first line names the columns: {', '.join(COLUMNS)}")
+    text = decoded(whole(path, _MAX_TABLE), path, given.encoding)
+    named = {name: column for column, name in given.columns.items()}
+    columns = [given.columns.get(column, column) for column in COLUMNS]
+    remedy = f"The first line names the columns: {', '.join(COLUMNS)}; or name yours: --note-column NAME"
+    rows = table_rows(path, text, columns, [columns[-1], *named], remedy)
+    _, header = next(rows)
+    if unused := [name for name in header if name not in columns]:
+        found.unused[path] = unused
+    header = [named.get(name, "" if name in given.columns else name) for name in header]
+    empty = True
+    for line, cells in rows:
+        empty = False
+        yield f"line {line}", _of_row(line, header, cells, given.question)
     if empty:
         raise InputError(path, "names columns, and has no case below them", "Put one case on each line")
-
-
-def _dialect(path: Path, text: str) -> type[csv.Dialect]:
-    """Told by the first line, as texts in the others hold commas of their own."""
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    if path.suffix.lower() == ".tsv":
-        return csv.excel_tab
-    try:
-        delimiter = csv.Sniffer().sniff(first, _DELIMITERS).delimiter
-    except csv.Error:
-        return csv.excel
-    return type("Sniffed", (csv.excel,), {"delimiter": delimiter})
-
-
-def _check_header(path: Path, line: int, header: list[str]) -> None:
-    twice = next((name for name in COLUMNS if header.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(path, f"line {line}: two columns are called {twice!r}", "Rename or remove one")
-    if "note" not in header:
-        named = ", ".join(repr(printable(name)) for name in header[:8])
-        remedy = f"The first line names the columns: {', '.join(COLUMNS)}"
-        raise InputError(path, f"line {line}: no column 'note' among {named}", remedy)
 
 
 def _of_row(line: int, header: list[str], cells: list[str], question: str) -> _Make:

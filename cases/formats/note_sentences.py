@@ -55,7 +55,7 @@ _ABBREVIATIONS = frozenset(
 )
 """Words whose full stop ends no sentence unless a capital follows, beyond those that sentencex knows."""
 _DOSED = re.compile(
-    rf"(?:\d\s?{_UNIT}|\b(?i:[bqt]\.i\.d|q\.d|q\.h\.s|p\.r\.n))\.\s+"
+    rf"(?:(?:\d\s?|/){_UNIT}|\b(?i:[bqt]\.i\.d|q\.d|q\.h\.s|p\.r\.n))\.\s+"
     r"(?=[A-Z])(?!(?:IV|IM|PO|SC|SQ|SL|PR|BID|TID|QID|QHS|QD|PRN|NS|LR)\b)"
 )
 """A unit or a frequency before a capital ends a sentence; sentencex takes `6 d. D/c` for initials."""
@@ -85,7 +85,7 @@ def note_sentences(note: str) -> list[str]:
     those nor headings have a full stop. A row of a table repeats the names of its columns. Lines without a
     letter or a digit, such as rules of dashes, are left out.
     """
-    lines = [line.rstrip() for line in note.splitlines()]
+    lines = [line.rstrip(" ") for line in note.splitlines()]
     width = max((len(line) for line in lines if len(line) <= _WIDEST), default=0)
     wrapped = _is_wrapped(lines, width)
     found: list[str] = []
@@ -242,7 +242,7 @@ def _cells(line: str) -> list[_Cell]:
     sign = next((one for one in "|\t" if one in line.strip()), None)
     if sign is not None:
         # A number as place: the widths of such cells do not line up.
-        parts = line.strip(" |").split(sign) if sign == "|" else line.split(sign)
+        parts = line.split(sign)
         return [_Cell(one.strip(), 10 * n, 10 * n) for n, one in enumerate(parts) if one.strip()]
     cells, begin = [], len(line) - len(line.lstrip())
     for gap in [*_GAP.finditer(line), None]:
@@ -265,12 +265,12 @@ def _rows(block: Sequence[str]) -> Iterator[str]:
         return
     yield first.strip()
     for row in rows:
-        yield _labelled(header, row)
+        yield _labelled(first, row)
 
 
-def _labelled(header: Sequence[_Cell], row: str) -> str:
+def _labelled(first: str, row: str) -> str:
     """A row with the name of its column before each value, or all names after it where places do not tell."""
-    cells = _cells(row)
+    header, cells = _cells(first), _cells(row)
     above = [
         [name for name in header if cell.start <= name.end + 1 and name.start <= cell.end + 1]
         for cell in cells
@@ -278,7 +278,8 @@ def _labelled(header: Sequence[_Cell], row: str) -> str:
     if cells[0].end < header[0].start:
         above[0] = [_Cell("", -1, -1)]
     names = [names[0] for names in above if len(names) == 1]
-    if len(names) < len(cells) or len(set(names)) < len(names):
+    same = all(first.count(sign) == row.count(sign) for sign in "|\t")
+    if not same or len(names) < len(cells) or len(set(names)) < len(names):
         return f"{row.strip()} (columns: {', '.join(name.text for name in header)})"
     return "; ".join(
         f"{name.text}: {cell.text}" if name.text else cell.text

@@ -32,7 +32,8 @@ def import_(
     notes: Annotated[
         list[Path],
         typer.Argument(
-            help="Notes: .txt files, tables (.csv, .tsv), or folders of .txt files.", metavar="FILES..."
+            help="Notes: .txt, .md, .docx or .pdf files, tables (.csv, .tsv), or folders of them.",
+            metavar="FILES...",
         ),
     ],
     out: Annotated[
@@ -45,10 +46,17 @@ def import_(
     encoding: Annotated[
         str, typer.Option(help="Encoding of the files, such as cp1252 for those of Windows.")
     ] = "utf-8",
+    note_column: Annotated[
+        str, typer.Option(help="Column of a table that has the notes.", metavar="NAME")
+    ] = "note",
+    question_column: Annotated[
+        str, typer.Option(help="Column that has the questions.", metavar="NAME")
+    ] = "question",
+    id_column: Annotated[str, typer.Option(help="Column that has the ids.", metavar="NAME")] = "id",
     show: Annotated[int, typer.Option(min=0, help="Show the sentences of so many cases.")] = 1,
     rows: Annotated[int, typer.Option(min=1, help="Most sentences shown of a case.")] = 20,
 ) -> Result:
-    """Make cases of notes: text files, or a table with the columns id, question, narrative and note.
+    """Make cases of notes: files, or a table with the columns id, question, narrative and note.
 
     Each note is split into numbered sentences, and the first case is shown as it would run. The question on
     NAME.txt is in NAME.question.txt beside it, in the table, or that of --question. Nothing is written if
@@ -65,7 +73,9 @@ def import_(
 
     if out is not None and out.suffix.lower() != ".jsonl":
         raise InputError(out, "is not the name of a .jsonl file", f"Call it {out.with_suffix('.jsonl')}")
-    found = import_notes(notes, question=question, encoding=encoding)
+    named = {"note": note_column, "question": question_column, "id": id_column}
+    columns = {column: name for column, name in named.items() if name != column}
+    found = import_notes(notes, question=question, encoding=encoding, columns=columns)
     if found.faults:
         for fault in found.faults[:_FAULTS]:
             print_message(f"evigraph: {fault}", soft_wrap=True)
@@ -88,6 +98,9 @@ def import_(
             _print_case(case, rows)
         for path, names in found.unused.items():
             print_line(f"{path}: not read: {plural(len(names), 'column')} ({', '.join(names)})", "yellow")
+        if found.unread:
+            files = ", ".join(map(str, found.unread[:_FAULTS])) + (", ..." if found.unread[_FAULTS:] else "")
+            print_line(f"not read: {plural(len(found.unread), 'file')} ({files})", "yellow", soft_wrap=True)
         print_line(
             f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"
             + (f", in {out}" if out else ", not written"),
@@ -102,6 +115,7 @@ def import_(
         "cases": len(found.cases),
         "sentences": sentences,
         "unused_columns": {str(path): names for path, names in found.unused.items()},
+        "unread_files": [str(path) for path in found.unread],
     }
     return Result(content, print_found)
 

@@ -38,9 +38,12 @@ _PACE = (2_000.0, 50.0)
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="The question, in quotes.", metavar="QUESTION")],
+    words: Annotated[list[str], typer.Argument(help="The question, in quotes.", metavar="QUESTION")],
     note: Annotated[
-        Path, typer.Option("--note", help="Text file of the note, '-' for standard input.", metavar="FILE")
+        Path,
+        typer.Option(
+            "--note", help="Note: .txt, .md, .docx or .pdf; '-' for standard input.", metavar="FILE"
+        ),
     ],
     model: ModelOption = None,
     effort: EffortOption = None,
@@ -94,6 +97,10 @@ def ask(
     from storage.errors import InputError
     from storage.private import private_folder
 
+    if len(words) > 1:
+        command = f'evigraph ask "{" ".join(words)}" --note {quoted(note)}'
+        raise InputError("QUESTION", "is more than one word", f"Put the question in quotes: {command}")
+    question = words[0]
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
     case = _read_case(question, note, encoding)
@@ -161,13 +168,12 @@ def _recipe_for(models: list[str]) -> str:
 
 
 def _read_case(question: str, note: Path, encoding: str) -> Case:
-    from cases.formats.note_files import decoded, note_case
-    from storage.files import whole
+    from cases.formats.note_files import decoded, note_case, read_note
 
     if str(note) == "-":
         name, content = "standard input", sys.stdin.buffer.read(_MAX_NOTE)
         return note_case(CASE, question, decoded(content, name, encoding), name)
-    return note_case(CASE, question, decoded(whole(note, _MAX_NOTE), note, encoding), note)
+    return note_case(CASE, question, read_note(note, encoding), note)
 
 
 def _announce(request: Request, options: Options, sentences: int, *, yes: bool) -> None:

@@ -147,6 +147,8 @@ def run(
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
+    from cases.formats.note_files import NOTE_SUFFIXES
+    from cases.load import find_cases
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, option_fields, override, unused_option
     from graph.system import find_system
@@ -190,6 +192,8 @@ def run(
         if value is not None and (need := unused_option(wanted, option)):
             raise typer.BadParameter(f"--{option} needs {need}")
     places = {"demos": demos, "corpus": corpus, "index": index}
+    # Refused before a model is asked for: the next command is another one.
+    find_cases([path for path in cases if path.suffix.lower() in NOTE_SUFFIXES])
     request = Request(
         recipe=wanted,
         recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,

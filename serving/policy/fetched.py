@@ -50,7 +50,7 @@ def _fetch(url: str, target: Path) -> bool:
         PolicyError: A policy forbids the host.
     """
     # Readers of case files take longer to import than most commands take.
-    from cases.load import FOLDER_SUFFIXES
+    from cases.load import CASE_SUFFIXES
 
     parent, _, name = url.rpartition("/")
     try:
@@ -61,7 +61,7 @@ def _fetch(url: str, target: Path) -> bool:
         if names:
             target.mkdir(parents=True, exist_ok=True)
         for one in names:
-            if Path(one).suffix.lower() in FOLDER_SUFFIXES and not one.startswith("."):
+            if Path(one).suffix.lower() in CASE_SUFFIXES and not one.startswith("."):
                 _copy(store, one, target / one)
         return bool(names)
     except PolicyError:

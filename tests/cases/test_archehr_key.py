@@ -237,3 +237,47 @@ def test_without_labels_nothing_is_weak(tmp_path: Path) -> None:
 def test_an_unknown_label_source_is_refused(tmp_path: Path) -> None:
     said = fault(tmp_path, {**WEAK, "label_source": "silver"})
     assert said == "case '1': label_source: 'silver' is not one of gold, weak"
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("key.csv", "case_id,sentence_id,label\n1,2,essential\n1,3,Not relevant\n7,1,supplementary\n"),
+        (
+            "key.csv",
+            "\ufeffSentence_ID;Label;text;Case_ID\r\n2;ESSENTIAL;a;1\r\n3;not-relevant;;1\r\n1;supplementary;c;7",
+        ),
+        (
+            "key.tsv",
+            "case_id\tsentence_id\tlabel\n\n1\t2\tessential\n7\t1\tsupplementary\n1\t3\tnot_relevant\n",
+        ),
+    ],
+)
+def test_labels_of_a_spreadsheet(tmp_path: Path, name: str, table: str) -> None:
+    (tmp_path / name).write_text(table)
+    assert read_archehr_key(tmp_path / name) == {
+        "1": Gold(labels={"2": "essential", "3": "not-relevant"}),
+        "7": Gold(labels={"1": "supplementary"}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ("", "is empty. The first line of a key names the columns: case_id, sentence_id, label"),
+        ("case_id,sentence_id\n1,1\n", "line 1: no column 'label' among 'case_id', 'sentence_id'"),
+        ("case_id,sentence_id,label\n", "names columns, and has no label below them"),
+        ("case_id,sentence_id,label\n1,1,essential\n1,2,\n", "line 3: label: is empty. Fill the cell"),
+        (
+            "case_id,sentence_id,label\n1,1,vital\n",
+            "line 2: label: 'vital' is unknown. Labels are: essential",
+        ),
+        ("case_id,sentence_id,label\n1,1,essential\n1,1,essential\n", "line 3: sentence '1' of case '1' is"),
+        ("case_id,sentence_id,label\n1,\xe9,essential\n", "line 2: not UTF-8. Save it as CSV UTF-8"),
+    ],
+)
+def test_a_table_that_is_no_key_is_refused_by_line(tmp_path: Path, table: str, fault: str) -> None:
+    (tmp_path / "key.csv").write_bytes(table.encode("cp1252"))
+    with pytest.raises(InputError) as caught:
+        read_archehr_key(tmp_path / "key.csv")
+    assert fault in str(caught.value)

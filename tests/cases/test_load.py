@@ -2,17 +2,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cases.formats.archehr_key import write_archehr_key
+from cases.formats.note_files import NOTE_SUFFIXES
 from cases.formats.plain_jsonl import write_jsonl
-from cases.load import CaseSource, SourceSummary, find_cases
+from cases.formats.tables import TABLE_SUFFIXES
+from cases.load import CASE_SUFFIXES, CaseSource, SourceSummary, find_cases
 from cases.records import AnswerSentence, Case, Gold, Intent, InvalidCase, Sentence
 from storage.errors import InputError
 from tests.cases.xml_writer import write_archehr_xml
+from tests.evigraph import ROOT
 
 NOTE = (Sentence("1", "Low sodium."), Sentence("2", "Stable."))
 
@@ -78,11 +83,20 @@ def test_missing_key(tmp_path: Path) -> None:
 
 
 def test_unknown_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "cases.csv"
+    path = tmp_path / "cases.log"
     path.write_text("id\n")
     error = refused(path)
-    assert error.fault == ".csv is not the suffix of a case file"
+    assert error.fault == ".log is not the suffix of a case file"
     assert error.remedy.startswith("Case files end in .xml")
+
+
+@pytest.mark.parametrize("name", ["my notes.csv", "note.txt", "note.docx"])
+def test_notes_given_as_cases_name_the_command_that_makes_cases_of_them(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("id\n")
+    made = shlex.join([str(path), "--out", path.with_suffix(".jsonl").name])
+    assert refused(path).remedy == f"Make cases of it: evigraph cases import {made}"
+    assert "Make cases of its notes" in refused(tmp_path).remedy
 
 
 def test_a_key_that_is_given_as_cases_is_told_from_them(tmp_path: Path) -> None:
@@ -90,7 +104,7 @@ def test_a_key_that_is_given_as_cases_is_told_from_them(tmp_path: Path) -> None:
 
 
 def test_folder_without_cases(tmp_path: Path) -> None:
-    assert refused(tmp_path).fault == "no .xml or .jsonl file in this folder"
+    assert refused(tmp_path).fault == "no .xml, .jsonl, or .json of questions in this folder"
 
 
 def test_key_beside_xml_is_found(tmp_path: Path) -> None:
@@ -261,3 +275,15 @@ def test_two_cases_of_one_id_are_refused_still(tmp_path: Path) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(f"{NAMED}\n{NAMED}\n{{\n")
     assert "'line 2' is used twice" in refused(path).fault
+
+
+def test_the_table_of_files_in_the_documentation_names_every_suffix() -> None:
+    lines = (ROOT / "docs" / "cases.md").read_text().splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if line.startswith("| `.")]
+    files = [(re.findall(r"`(\.\w+)`", name), cells) for name, *cells in rows]
+    run, key, notes = (
+        {suffix for suffixes, row in files for suffix in suffixes if row[column].strip()}
+        for column in range(3)
+    )
+    assert run == {*CASE_SUFFIXES} and notes == {*NOTE_SUFFIXES}
+    assert key == {*CASE_SUFFIXES, *TABLE_SUFFIXES}

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import docx
+import pypdf
 import pytest
+from docx.oxml import OxmlElement
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from cases.formats.note_files import import_notes
+from cases.formats.note_files import import_notes, read_note
 from cases.formats.note_sentences import note_sentences
 from cases.load import find_cases
 from cases.records import Case
@@ -81,6 +86,7 @@ PAST MEDICAL HISTORY
             "Na   K   Cr\n131  1.6   2",
             ["Na   K   Cr", "Na: 131; K: 1.6; Cr: 2"],
         ),
+        ("| Na | K\n03/01 | | 5.2", ["| Na | K", "03/01; K: 5.2"]),
         (
             "Na\tK\tCr\n03/01\t131\t5.2\t2.1",
             ["Na\tK\tCr", "03/01\t131\t5.2\t2.1 (columns: Na, K, Cr)"],
@@ -176,7 +182,14 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
     ("name", "content", "fault"),
     [
         ("a.txt", "", "a.txt: its note is empty"),
-        ("a.txt", "One.\na\0b", "a.txt: line 2: holds a NUL byte"),
+        ("a.txt", "One.\na\0b", "a.txt: line 2: has a NUL byte"),
+        ("a.txt", "One.".encode("utf-16-be"), "give --encoding utf-16-be"),
+        ("a.txt", "PK\x03\x04\x14", "a.txt: is a Word or zip file. Give it the suffix .docx"),
+        ("a.txt", "%PDF-1.7", "a.txt: is a PDF"),
+        ("a.md", b"\xd0\xcf\x11\xe0\xa1", "a.md: is a file of an old Word or Excel. Save it as .docx"),
+        ("a.doc", "x", "a.doc: .doc is not read. Save it as .docx or text"),
+        ("t.xlsx", "x", "t.xlsx: .xlsx is not read. Save it as .csv"),
+        ("a.docx", "PK\x03\x04\x14", "a.docx: cannot be read as a Word file"),
         (
             "a.txt",
             "One.\ncaf\xe9".encode("cp1252"),
@@ -188,7 +201,7 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
         ("-a.txt", "One.", "'-a' is no case id"),
         ("t.csv", "", "t.csv: is empty"),
         ("t.csv", "id,note\n", "t.csv: names columns, and has no case below them"),
-        ("t.csv", "id,text\n1,x\n", "t.csv: line 1: no column 'note' among 'id', 'text'"),
+        ("t.csv", "id,text\n1,x\n", "no column 'note' among 'id', 'text'. The first line names the columns"),
         ("t.csv", "note,note\nx,y\n", "t.csv: line 1: two columns are called 'note'"),
         ("t.csv", "id,note\n1,One.\n2,\n", "t.csv: line 3: its note is empty"),
         ("t.csv", "id,note\n1,One.\n,Two.\n", "t.csv: line 3: id: is empty"),
@@ -196,7 +209,7 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
         ("t.csv", 'id,note\n1,"a\nb"\n1,c\n', "t.csv: line 4: case id '1' is that of"),
         ("t.csv", 'id,note\n1,"a\n', "t.csv: line 2: not CSV"),
         ("t.csv", "id,note\na\x1b[2J,One.\n", "'a\ufffd[2J' is no case id"),
-        ("t.pdf", "x", "t.pdf: .pdf is not read"),
+        ("t.pdf", "x", "t.pdf: cannot be read as a PDF"),
         ("t.jsonl", "{}", "t.jsonl: is a case file already"),
     ],
 )
@@ -221,3 +234,93 @@ def test_a_table_of_nothing_but_faults_is_not_read_to_its_end(tmp_path: Path) ->
     assert len(found.faults) == 1000 and found.given_up
     _, _, error = run(tmp_path / "t.csv")
     assert "... and at least 990 more; nothing was written" in error
+
+
+def pdf(page: str, *, resources: str = "") -> bytes:
+    """A PDF of one page with the lines of a text, or only what its resources name."""
+    shown = " ".join(f"({line}) '" for line in page.splitlines())
+    stream = f"BT /F 11 Tf 14 TL 60 760 Td {shown} ET"
+    objects = (
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        f"<</Type/Page/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F 5 0 R>>{resources}>>>>",
+        f"<</Length {len(stream)}>>stream\n{stream}\nendstream",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    )
+    written, places = "%PDF-1.4\n", []
+    for number, one in enumerate(objects, start=1):
+        places.append(len(written))
+        written += f"{number} 0 obj{one}endobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    return (
+        f"{written}xref\n0 6\n0000000000 65535 f \n{table}trailer<</Size 6/Root 1 0 R>>\n"
+        f"startxref\n{len(written)}\n%%EOF"
+    ).encode()
+
+
+def word(path: Path) -> None:
+    document = docx.Document()
+    document.add_heading("Hospital course", 1)
+    wrapped = document.add_paragraph("Started on furosemide gtt at 10 mg/h. ")
+    document.add_paragraph("Weigh daily", style="List Bullet")
+    table = document.add_table(rows=2, cols=3)
+    for cell, text in zip(table._cells, ("", "Na", "K", "03/01", "131", ""), strict=True):
+        cell.text = text
+    # As Word has a tracked insertion, which is not among the paragraph's own runs.
+    inserted = OxmlElement("w:ins")
+    inserted.append(wrapped.add_run("Improved.")._r)
+    wrapped._p.append(inserted)
+    document.save(str(path))
+
+
+def test_word_and_pdf_and_markdown_are_notes_in_a_folder_as_by_name(tmp_path: Path) -> None:
+    word(tmp_path / "w.docx")
+    write(tmp_path, p__pdf=pdf("Given torsemide at\n40 mg daily."), m__md="# Plan\n\nRest.", x__exe="")
+    write(tmp_path, t__csv="id,note\n7,Rest.\n")
+    named = [tmp_path / name for name in ("m.md", "p.pdf", "t.csv", "w.docx")]
+    by_name = import_notes(named, question="Why?")
+    found = import_notes([tmp_path], question="Why?")
+    assert found.cases == by_name.cases and found.unread == [tmp_path / "x.exe"]
+    assert {case.id: [one.text for one in case.sentences] for case in found.cases} == {
+        "m": ["# Plan", "Rest."],
+        "p": ["Given torsemide at 40 mg daily."],
+        "7": ["Rest."],
+        "w": [
+            "Hospital course",
+            "Started on furosemide gtt at 10 mg/h.",
+            "Improved.",
+            "- Weigh daily",
+            "| Na | K",
+            "03/01; Na: 131",
+        ],
+    }
+
+
+@pytest.mark.parametrize(("name", "package"), [("w.docx", "docx"), ("p.pdf", "pypdf")])
+def test_a_missing_extra_is_named(
+    tmp_path: Path, name: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    word(tmp_path / "w.docx")
+    write(tmp_path, p__pdf=pdf("Rest."))
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=r"needs an extra. pip install 'evigraph\[documents\]', or"):
+        read_note(tmp_path / name)
+
+
+def test_a_scan_and_a_protected_file_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, scan__pdf=pdf("", resources="/XObject<</Im 5 0 R>>"))
+    writer = pypdf.PdfWriter(io.BytesIO(pdf("Rest.")))
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(tmp_path / "locked.pdf")
+    for name, fault in (("scan", "page 1 is a picture without text"), ("locked", "protected by a password")):
+        with pytest.raises(InputError, match=fault):
+            read_note(tmp_path / f"{name}.pdf")
+
+
+def test_columns_go_by_the_names_that_a_table_has(tmp_path: Path) -> None:
+    write(tmp_path, t__csv="MRN,note,Ask,Body\n7,not this,Why?,Rest.\n")
+    named = ("--note-column", "body", "--question-column", "ask", "--id-column", "mrn")
+    code, shown, _ = run(tmp_path / "t.csv", *named)
+    assert code == 0 and "case 7: Why?\n1  Rest." in shown and "1 column (note)" in " ".join(shown.split())
+    code, _, error = run(tmp_path / "t.csv", *named[:-1], "nr")
+    assert code == 2 and "no column 'nr' among 'mrn', 'note', 'ask', 'body'" in error

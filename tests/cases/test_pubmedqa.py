@@ -67,10 +67,14 @@ def test_a_file_of_something_else_is_refused_with_what_it_may_be(tmp_path: Path,
         read(tmp_path, content)
 
 
-def test_a_json_file_in_a_folder_is_no_case_file(tmp_path: Path) -> None:
-    (tmp_path / "questions.json").write_text(json.dumps({"1": ENTRY}))
-    with pytest.raises(InputError, match=r"no \.xml or \.jsonl file in this folder"):
-        find_cases([tmp_path])
+def test_a_folder_gives_the_questions_that_its_files_give(tmp_path: Path) -> None:
+    bioasq = {"questions": [{"id": "2", "type": "yesno", "body": "Does it?"}]}
+    (tmp_path / "a.json").write_text("\ufeff" + json.dumps({"1": ENTRY}))
+    (tmp_path / "b.json").write_text(json.dumps(bioasq, indent=1))
+    named = [*find_cases([tmp_path / "a.json", tmp_path / "b.json"])]
+    (tmp_path / "c_key.json").write_text(json.dumps([{"case_id": "1"}]))
+    (tmp_path / "settings.json").write_text(json.dumps({"colour": "red"}))
+    assert [*find_cases([tmp_path])] == named and len(named) == 2
 
 
 def converted(folder: Path, content: Any) -> list[Case]:

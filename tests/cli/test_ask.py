@@ -129,6 +129,7 @@ def test_a_long_note_is_announced_and_without_a_terminal_not_asked_about(
         (("Why?",), b"", "standard input: its note is empty"),
         (("Why?",), b"a\nb\xe9", "standard input: line 2: not UTF-8"),
         (("Why?", "--out", "."), b"One.", ".: is there already"),
+        (("Why", "was", "it?"), b"One.", 'Put the question in quotes: evigraph ask "Why was it?" --note -'),
         (("Why?", "--max-connections", "1", "--model", "nope:x"), b"One.", "unknown provider 'nope'"),
         (("Why?", "--model", "scripted:none.jsonl", "--out", "x"), b"One.", "none.jsonl"),
     ],
