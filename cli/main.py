@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PANELS = {
     "Run cases": (
-        *("ask", "run", "resume", "retry", "status", "rerun", "review", "check", "purge"),
+        *("init", "ask", "run", "resume", "retry", "status", "rerun", "review", "check", "purge"),
         *("merge", "api"),
     ),
     "Look at runs and systems": (

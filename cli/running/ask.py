@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from runs.execute.assemble import Request
     from runs.execute.batch import Options
 
-_MODEL = "embedded:qwen2.5-coder-1.5b"
+MODEL = "embedded:qwen2.5-coder-1.5b"
 """What `make demo` asks: it needs no server."""
 _OF_MODEL = "laptop"
-"""The recipe that was calibrated for `_MODEL`."""
+"""The recipe that was calibrated for `MODEL`."""
 _OF_ANY_MODEL = "ask"
 _RUN = "run"
 _MAX_NOTE = 1 << 22
@@ -104,11 +104,11 @@ def ask(
     if not question.strip():
         raise typer.BadParameter("it is empty", param_hint="QUESTION")
     case = _read_case(question, note, encoding)
-    recipe = recipe or _recipe_for(model or [])
+    recipe = recipe or recipe_for(model or [])
     loaded = load_recipe(recipe)
     overrides = effort_values(effort or (), loaded.effort)
     loaded = override(loaded, overrides, recipe)
-    models = assign_roles(model or [], loaded.models or dict.fromkeys(ROLES, _MODEL))
+    models = assign_roles(model or [], loaded.models or dict.fromkeys(ROLES, MODEL))
     options = flags.options("run")
     folder = Path(tempfile.mkdtemp()) / "ask" if dry_run else out or _new_folder()
     if folder.exists():
@@ -155,16 +155,17 @@ def ask(
     def print_answer() -> None:
         answered.show()
         if not model and not loaded.models:
-            print_message(f"{_MODEL} is small: check its answer, or ask yours by --model STRING", "yellow")
+            print_message(f"{MODEL} is small: check its answer, or ask yours by --model STRING", "yellow")
 
     return replace(answered, show=print_answer)
 
 
-def _recipe_for(models: list[str]) -> str:
+def recipe_for(models: list[str]) -> str:
+    """The packaged recipe that answers one question best with some models."""
     from serving.protocol.model_name import ROLES, assign_roles
 
-    chosen = assign_roles(models, dict.fromkeys(ROLES, _MODEL))
-    return _OF_MODEL if {one.identity for one in chosen.values()} == {_MODEL} else _OF_ANY_MODEL
+    chosen = assign_roles(models, dict.fromkeys(ROLES, MODEL))
+    return _OF_MODEL if {one.identity for one in chosen.values()} == {MODEL} else _OF_ANY_MODEL
 
 
 def _read_case(question: str, note: Path, encoding: str) -> Case:
