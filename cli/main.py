@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 from typer.models import CommandInfo
 
+from cli.completion import complete
 from cli.flags import spread
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ class _Commands(Group):
         options = {
             "--help, -h": "Show this message, or that of a command.",
             "--version": "Show the version.",
+            "--install-completion": "Complete commands, runs, recipes and models with Tab in this shell.",
+            "--show-completion": "Print what that installs.",
             "--verbose": "Log every failed attempt and change of limits. May stand anywhere.",
             "--debug": "Show tracebacks. May stand anywhere.",
         }
@@ -159,7 +162,6 @@ app = typer.Typer(
     name="evigraph",
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     # Markdown joins the lines of a docstring's paragraph.
     rich_markup_mode="markdown",
@@ -202,7 +204,8 @@ def main() -> None:
         if arguments[:1] != ["models"]:
             close_files()
         show_log(verbose=verbose)
-        app(args=[one for one in arguments if one not in ("--debug", "--verbose")], prog_name="evigraph")
+        arguments = [one for one in arguments if one not in ("--debug", "--verbose")]
+        complete(lambda: app(args=arguments, prog_name="evigraph"))
     except BrokenPipeError:
         # `evigraph show RUN | head` closes our output: there is no reader left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from cli.completion import VARIABLE, model_names, run_names
 
 if TYPE_CHECKING:
     from access.users import Users
@@ -17,6 +20,9 @@ def run_folder(name: str) -> Path:
     Raises:
         RunError: No run is meant, or several are.
     """
+    if VARIABLE in os.environ:
+        # What follows it is completed, and to read runs takes seconds.
+        return Path(name)
     from cli.terminal import print_message
     from runs.record.elsewhere import elsewhere
     from runs.record.found import named_run
@@ -44,7 +50,9 @@ def input_path(text: str) -> Path:
 
 RunFolderArgument = Annotated[
     Path,
-    typer.Argument(help="A run folder, its tag, or last.", metavar="RUN", parser=run_folder),
+    typer.Argument(
+        help="A run folder, its tag, or last.", metavar="RUN", parser=run_folder, autocompletion=run_names
+    ),
 ]
 CaseArgument = Annotated[str | None, typer.Argument(help="A case id.", metavar="[CASE]")]
 ModelOption = Annotated[
@@ -55,6 +63,7 @@ ModelOption = Annotated[
         help="Model of all roles, or ROLE=STRING for one of classify, label, reflect, answer, verify."
         " Repeatable.",
         metavar="STRING",
+        autocompletion=model_names,
     ),
 ]
 EffortOption = Annotated[

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cases.texts import printable
+from cli.completion import run_names
 from cli.options import CasesOption, KeyOption, run_folder
 from cli.terminal import Result, plural, print_line, print_message
 
@@ -21,7 +22,10 @@ _SPANS = "OpenTelemetry spans"
 
 
 def export(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.", metavar="RUN...", parser=run_folder)],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders.", metavar="RUN...", parser=run_folder, autocompletion=run_names),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(

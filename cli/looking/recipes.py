@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from cases.texts import printable
+from cli.completion import recipe_names, system_names
 from cli.terminal import Result, print_line, print_rows
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ _BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 
 
 def graph(
-    system: Annotated[str, typer.Argument(help="A system; `evigraph recipes` lists them.", metavar="SYSTEM")],
+    system: Annotated[
+        str,
+        typer.Argument(
+            help="A system; `evigraph recipes` lists them.", metavar="SYSTEM", autocompletion=system_names
+        ),
+    ],
 ) -> None:
     """Print a system's graph as Mermaid text, with every route.
 
@@ -39,7 +45,11 @@ def graph(
 def recipes(
     name: Annotated[
         str | None,
-        typer.Argument(help="A packaged recipe, or a file. (default: list them)", metavar="[NAME|FILE]"),
+        typer.Argument(
+            help="A packaged recipe, or a file. (default: list them)",
+            metavar="[NAME|FILE]",
+            autocompletion=recipe_names,
+        ),
     ] = None,
     fields: Annotated[
         bool, typer.Option("--fields", help="Explain every field that a recipe of this system can set.")

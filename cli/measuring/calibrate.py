@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cli.completion import recipe_names
 from cli.options import KeyOption, input_path, run_folder
 from cli.terminal import Result, plural, print_line, print_message, print_table
 
@@ -46,6 +47,7 @@ def calibrate(
             "-r",
             help="Of CASES: recipe that all other values are taken from. (default: tamu)",
             metavar="NAME|FILE",
+            autocompletion=recipe_names,
         ),
     ] = None,
     test: Annotated[

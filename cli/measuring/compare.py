@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.completion import run_names
 from cli.flags import MetricFlags
 from cli.options import CasesOption, HtmlOption, KeyOption, run_folder
 from cli.terminal import Result, print_message
@@ -17,9 +18,18 @@ if TYPE_CHECKING:
 
 def compare(
     run_a: Annotated[
-        Path, typer.Argument(help="The run that is compared against.", metavar="RUN_A", parser=run_folder)
+        Path,
+        typer.Argument(
+            help="The run that is compared against.",
+            metavar="RUN_A",
+            parser=run_folder,
+            autocompletion=run_names,
+        ),
     ],
-    run_b: Annotated[Path, typer.Argument(help="The other run.", metavar="RUN_B", parser=run_folder)],
+    run_b: Annotated[
+        Path,
+        typer.Argument(help="The other run.", metavar="RUN_B", parser=run_folder, autocompletion=run_names),
+    ],
     key: KeyOption = None,
     cases: CasesOption = None,
     candidates: Annotated[

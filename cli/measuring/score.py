@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cli.completion import run_names
 from cli.flags import MetricFlags
 from cli.options import CasesOption, KeyOption, TaskOption, run_folder
 from cli.set_values import pairs
@@ -23,6 +24,7 @@ def score(
         typer.Argument(
             help="A run folder, its tag, last, or a submission (.zip or .json).",
             metavar="RUN|SUBMISSION",
+            autocompletion=run_names,
             parser=run_folder,
         ),
     ],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.completion import recipe_names
 from cli.terminal import duration, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def serve(
             help="Serve recipe: the name of a packaged one, or a file of vLLM flags. (default: one that"
             " fits, if any)",
             metavar="NAME|FILE",
+            autocompletion=recipe_names,
         ),
     ] = None,
     recipes: Annotated[bool, typer.Option("--recipes", help="List the packaged serve recipes.")] = False,

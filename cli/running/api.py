@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.completion import recipe_names
 from cli.flags import SessionFlags
 from cli.options import HostOption, PortOption, TlsOption, UsersOption, local_path, users_of
 from cli.terminal import plural, print_message
@@ -45,6 +46,7 @@ def api(
             help="A recipe that clients may choose: a packaged one, or a file. The first is the default."
             " Repeatable. (default: that of the flagship system)",
             metavar="NAME|FILE",
+            autocompletion=recipe_names,
             rich_help_panel=_CHOICES,
         ),
     ] = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.completion import recipe_names
 from cli.flags import SessionFlags
 from cli.options import EffortOption, ModelOption
 from cli.running.print_answer import CASE, FILE, answer_result
@@ -55,6 +56,7 @@ def ask(
             help="Recipe file, or the name of a packaged one. (default: ask; laptop for the model that it was"
             " calibrated for)",
             metavar="NAME|FILE",
+            autocompletion=recipe_names,
         ),
     ] = None,
     encoding: Annotated[

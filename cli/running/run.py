@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cases.selection import Selection, parse_case_ids, parse_shard
+from cli.completion import recipe_names, system_names
 from cli.flags import ClusterFlags, ScratchFlags
 from cli.options import (
     ChosenCasesOption,
@@ -28,7 +29,12 @@ from cli.terminal import Result
 
 
 def run(
-    system: Annotated[str, typer.Argument(help="A system; `evigraph recipes` lists them.", metavar="SYSTEM")],
+    system: Annotated[
+        str,
+        typer.Argument(
+            help="A system; `evigraph recipes` lists them.", metavar="SYSTEM", autocompletion=system_names
+        ),
+    ],
     cases: Annotated[
         list[Path],
         typer.Argument(
@@ -47,6 +53,7 @@ def run(
             "-r",
             help="Recipe file, or the name of a packaged one. (default: SYSTEM)",
             metavar="NAME|FILE",
+            autocompletion=recipe_names,
         ),
     ] = None,
     key: NewKeyOption = None,
