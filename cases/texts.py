@@ -47,3 +47,12 @@ def plural(count: int, noun: str) -> str:
     if count == 1:
         return f"{count:,} {noun}"
     return f"{count:,} {noun[:-1]}ies" if noun.endswith(("ry", "ty")) else f"{count:,} {noun}s"
+
+
+def per_time(rate: float, noun: str = "") -> str:
+    """A rate per second in the first unit that shows at least one: `2.5 calls/s`, `12 calls/min`, `20/h`."""
+    units = {"s": 1, "min": 60, "h": 3600}
+    unit = next((unit for unit, seconds in units.items() if rate * seconds >= 1), "h")
+    amount = rate * units[unit]
+    number = f"{amount:,.0f}" if amount >= 10 else f"{amount:.1f}".removesuffix(".0")
+    return f"{number} {noun}{'s' * (number != '1')}/{unit}" if noun else f"{number}/{unit}"

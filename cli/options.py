@@ -122,6 +122,9 @@ HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write an HTML page to this file.", metavar="FILE")
 ]
 TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4", "bioasq-a", "bioasq-a+", "bioasq-b"]
+WorstFirstOption = Annotated[
+    bool, typer.Option("--worst-first", help="List cases by their scores, the worst first.")
+]
 TaskOption = Annotated[
     TaskName | None,
     typer.Option(

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
+from rich.table import Column
 
-from cli.terminal import duration, messages, safe
+from cases.texts import per_time
+from cli.terminal import WIDE, duration, messages, safe
 from weights.loading import listening
 
 _LINE_EVERY_S = 15.0
@@ -25,8 +27,12 @@ def progress(task: str = "", total: float | None = None) -> Iterator[Progress]:
         with listening(lines.loading):
             yield _started(lines, task, total)
         return
-    name, text = (TextColumn(part, markup=False) for part in ("{task.description}", "{task.fields[text]}"))
-    with Bars(SpinnerColumn(), name, BarColumn(), text, console=messages(), transient=True) as bars:
+    console = messages()
+    name = TextColumn("{task.description}", markup=False)
+    bar = BarColumn(10 if console.width < WIDE else 40)
+    # It takes the width that the others leave.
+    text = TextColumn("{task.fields[text]}", markup=False, table_column=Column(no_wrap=True, ratio=1))
+    with Bars(SpinnerColumn(), name, bar, text, console=console, transient=True, expand=True) as bars:
         shown = _Bars(bars)
         with listening(shown.loading):
             yield _started(shown, task, total)
@@ -61,7 +67,7 @@ class _Task:
             new, seconds = done - self.first, now - self.begin
             if self.timed and new > 0 and seconds > 0:
                 rate = new / seconds
-                parts += [] if self.percent else [f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.2g}/s"]
+                parts += [] if self.percent else [per_time(rate)]
                 parts.append(f"{duration(seconds * (self.total - done) / new)} left")
         return ", ".join(parts)
 

@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from cases.texts import plural
+from cases.texts import per_time, plural
 from cli.progress import Progress, progress
 from cli.summary import cost_in_budget, summarise
 from cli.terminal import Result, duration, messages, print_message
-from runs.execute.watcher import Pace
+from runs.execute.watcher import Pace, PaceMeter
 from runs.execute.watcher import Progress as CaseCounts
 from runs.record.folder import RunFolder
 from runs.upkeep.away import away_batches
@@ -27,9 +27,9 @@ class BatchWatcher:
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown
-        self._begin: float | None = None
+        self._meter = PaceMeter()
         self._ended: list[int] = []
-        shown.start("cases", percent=True, timed=False)
+        shown.start("cases", timed=False)
 
     @property
     def cases_run(self) -> int:
@@ -41,27 +41,27 @@ class BatchWatcher:
         self._shown.notify(text)
 
     def update(self, progress: CaseCounts) -> None:
-        """Show the share that is done, the counts, the pace and the time left."""
-        now = time.monotonic()
-        self._begin = now if self._begin is None else self._begin
+        """Show how many cases have ended, the time left, the cost and the pace."""
         self._ended = [*self._ended[:1], progress.ended]
-        details = batch_details(progress, progress.pace(now - self._begin))
-        self._shown.advance(progress.share, 1.0, details)
+        details = batch_details(progress, self._meter.read(progress, time.monotonic()))
+        self._shown.advance(progress.ended, progress.total, details)
 
 
 def batch_details(progress: CaseCounts, pace: Pace) -> str:
-    """Counts, pace and time left of a batch, in words."""
+    """Time left, cost, counts and pace of a batch, most wanted first: a narrow terminal cuts the end off."""
     usage = progress.usage
-    parts = [f"{progress.ended:,} of {progress.total:,} ended, {progress.failed:,} failed"]
-    parts += [f"{progress.waiting:,} waiting"] if progress.waiting else []
-    parts += [f"{progress.under_way:,} under way"] if progress.under_way else []
-    parts += [f"{plural(progress.away, 'call')} away in batches"] if progress.away else []
     tokens = usage.input_tokens + usage.output_tokens
-    if usage.calls:
-        parts.append(f"{plural(usage.calls, 'call')}, {pace.calls_per_second:.2g}/s")
-        parts.append(f"{plural(tokens, 'token')}, {pace.tokens_per_second:,.0f}/s")
+    parts = [f"{progress.ended / progress.total:.0%}"] if progress.total else []
+    parts += [f"{progress.failed:,} failed"] if progress.failed else []
+    parts += [] if pace.seconds_left is None else [f"{duration(pace.seconds_left)} left"]
     parts += [] if progress.cost is None else [f"cost {cost_in_budget(progress.cost, progress.max_cost)}"]
-    parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
+    parts += [f"{progress.waiting:,} waiting"] if progress.waiting else []
+    parts += [f"{plural(progress.away, 'call')} away in batches"] if progress.away else []
+    parts += [f"{progress.under_way:,} under way"] if progress.under_way else []
+    if usage.calls:
+        rates = {"call": pace.calls_per_second, "token": pace.tokens_per_second}
+        parts += [per_time(rate, noun) for noun, rate in rates.items() if rate]
+        parts += [plural(usage.calls, "call"), plural(tokens, "token")]
     return ", ".join(parts)
 
 
@@ -73,7 +73,7 @@ def chosen_models(run: Path, given: list[str] | None) -> Mapping[Role, ModelName
     return assign_roles(given, RunFolder(run).manifest.model_names) if given else None
 
 
-def run_session(work: Work[RunFolder], *, detached: bool = False) -> Result:
+def run_session(work: Work[RunFolder], *, command: str, detached: bool = False) -> Result:
     """Run a batch to its end or to a signal; if it is detached, it may end while batches are away."""
     watchers: list[BatchWatcher] = []
 
@@ -84,7 +84,7 @@ def run_session(work: Work[RunFolder], *, detached: bool = False) -> Result:
     folder, interrupted = until_signal(watched)
     summary, cases_run = summarise(folder), watchers[0].cases_run
     if not cases_run and folder.manifest.status == "finished":
-        print_message(f"nothing to {folder.manifest.sessions[-1].command}: {_why(folder)}")
+        print_message(f"nothing to {command}: {_why(folder)}")
     code = _exit_code(folder, interrupted=interrupted, detached=detached)
     return Result({**summary.as_json(), "cases_run": cases_run}, summary.print, code)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
@@ -25,6 +25,9 @@ from runs.upkeep.away import away_batches
 from serving.protocol.request import Usage
 from storage.errors import InputError
 
+if TYPE_CHECKING:
+    from evals.scoring.scored_task import ScoredTask
+
 
 class VoteUse(NamedTuple):
     """Votes over all cases: those asked for, and those that no label needed any more."""
@@ -41,7 +44,7 @@ class Summary:
     Attributes:
         first_case: Id of the first that has ended.
         unreadable: What is first to correct in the case files, as such a case fails again until then.
-        evidence: Its scores as subtask 2 of 2026 has them; empty where no case is scored.
+        scored: Its evidence as subtask 2 of 2026 scores it; None where no case is scored.
         used: Of all sessions.
         weak_cases: Scored cases whose labels in the key are weak.
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
@@ -54,7 +57,7 @@ class Summary:
     folder: RunFolder
     first_case: str | None
     unreadable: str | None
-    evidence: Mapping[str, float]
+    scored: ScoredTask | None
     scored_cases: int
     weak_cases: int
     reviewed_cases: int
@@ -160,13 +163,13 @@ class Summary:
             )
         for name, found in self.answers.items():
             yield name, ", ".join(f"{count:,} {words}" for words, count in found.items())
-        if self.evidence:
-            precision, recall, f1 = (self.evidence[f"strict_micro_{part}"] for part in PARTS)
+        if evidence := self.evidence:
+            precision, recall, f1 = (evidence[f"strict_micro_{part}"] for part in PARTS)
             yield (
                 "evidence",
                 f"against the key of {plural(self.scored_cases, 'case')}{self._weak()}, micro:"
                 f" strict P {precision:.1f} R {recall:.1f}"
-                f" F1 {f1:.1f}, lenient F1 {self.evidence['lenient_micro_f1']:.1f}",
+                f" F1 {f1:.1f}, lenient F1 {evidence['lenient_micro_f1']:.1f}",
             )
         if self.reviewed_cases:
             yield "reviewed", f"{plural(self.reviewed_cases, 'case')} not scored: a reviewer's labels"
@@ -195,6 +198,10 @@ class Summary:
         return f"{plural(self.impaired_cases, 'case')} with failed requests ({', '.join(parts)})"
 
     @property
+    def evidence(self) -> Mapping[str, float]:
+        return self.scored.values if self.scored is not None else {}
+
+    @property
     def _last(self) -> Session:
         """The last session; one that did nothing where a kill came before the first."""
         sessions = self.folder.manifest.sessions
@@ -220,14 +227,14 @@ class Summary:
         return f" ({part}weak labels, so no gold score)"
 
     def _scores(self) -> dict[str, Any] | None:
-        if not self.evidence:
+        if not (evidence := self.evidence):
             return None
         return {
             "scored_cases": self.scored_cases,
             "weak_cases": self.weak_cases,
             "reviewed_cases": self.reviewed_cases,
             **{
-                name: {part: self.evidence[f"{name}_{part}"] for part in PARTS}
+                name: {part: evidence[f"{name}_{part}"] for part in PARTS}
                 for name in ("strict_micro", "strict_macro", "lenient_micro")
             },
         }
@@ -284,13 +291,13 @@ class _Tally:
         self.made.append(prediction_of(line))
         self.weak += case.weak
 
-    def scores(self) -> Mapping[str, float]:
+    def scores(self) -> ScoredTask | None:
         if not self.made:
-            return {}
+            return None
         # It takes scipy along, which a run without a key does without.
         from evals.scoring.score import score
 
-        return score("2026-2", self.made, self.gold, refuse_unknown=False).values
+        return score("2026-2", self.made, self.gold, refuse_unknown=False)
 
 
 def summarise(folder: RunFolder) -> Summary:
@@ -310,7 +317,7 @@ def summarise(folder: RunFolder) -> Summary:
         folder=folder,
         first_case=tally.first,
         unreadable=tally.unreadable,
-        evidence=tally.scores(),
+        scored=tally.scores(),
         scored_cases=len(tally.made),
         weak_cases=tally.weak,
         reviewed_cases=tally.reviewed,

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
+from rich.segment import Segment, Segments
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -20,6 +22,9 @@ from storage.url_names import with_urls
 
 if TYPE_CHECKING:
     from evals.pages.tables import Table
+
+WIDE = 110
+"""Letters from which on a terminal has room for wide tables."""
 
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -132,6 +137,7 @@ def print_rows(
     *,
     right: Sequence[str] = (),
     title: str = "",
+    below: bool = False,
 ) -> None:
     """Print a table whose long cells are folded; a cell is a text, or one with a style.
 
@@ -140,13 +146,26 @@ def print_rows(
         rows: As many cells as there are columns.
         right: Heads of right-aligned columns.
         title: Above the table.
+        below: Give the last cell a line of its own, under its row, where the terminal is narrow.
     """
+    console = output()
+    below = below and console.width < WIDE
     shown = RichTable(title=safe(title) if title else None, title_justify="left", box=None, pad_edge=False)
-    for head in heads:
-        shown.add_column(safe(head), justify="right" if head in right else "left", overflow="fold")
+    for head in heads[:-1] if below else heads:
+        shown.add_column(
+            safe(head), justify="right" if head in right else "left", overflow="fold", no_wrap=below
+        )
+    texts = [safe(heads[-1])]
     for row in rows:
-        shown.add_row(*(cell if isinstance(cell, Text) else safe(cell) for cell in row))
-    output().print(shown)
+        cells = [cell if isinstance(cell, Text) else safe(cell) for cell in row]
+        texts += [cells.pop()] if below else []
+        shown.add_row(*cells)
+    if not below:
+        console.print(shown)
+        return
+    for line, text in zip(console.render_lines(shown, pad=False), texts, strict=True):
+        console.print(Segments([*line, Segment.line()]), end="")
+        console.print(Padding(text, (0, 0, 0, 4)))
 
 
 def print_facts(facts: Iterable[tuple[str, Text | str]]) -> None:

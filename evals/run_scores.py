@@ -47,7 +47,7 @@ _HAS_SEEN_ANSWERS = (
 _SHAPED_BY_LABELS: tuple[Task, ...] = ("2025", "2026-2", "2026-3")
 """Tasks whose predictions are made of the run's labels."""
 
-_NOTES = ("notes", "not_computed")
+_NOTES = ("notes", "not_computed", "cases")
 
 
 def family_of(path: Path, task: TaskName | None = None) -> Family:
@@ -178,9 +178,20 @@ def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[P
     return scores_object(family_of(run.path), score_run(run, keys=keys, case_files=case_files))
 
 
-def scores_object(family: Family, scored: Sequence[ScoredTask]) -> dict[str, Any]:
-    """Scores for programs, under the name of their family."""
-    found = [one.as_json() for one in scored]
+def scores_object(
+    family: Family, scored: Sequence[ScoredTask], *, worst_first: bool = False
+) -> dict[str, Any]:
+    """Scores for programs, under the name of their family; each with the score of every case."""
+    found = [
+        {
+            **one.as_json(),
+            "cases": {
+                "score": one.case_score or one.headline,
+                "values": one.by_case(worst_first=worst_first),
+            },
+        }
+        for one in scored
+    ]
     return dict(bioasq=found) if family == "questions" else {family: found}
 
 

@@ -228,6 +228,7 @@ def _collect(
     entries: list[dict[str, Any]] = []
     faults: list[Fault] = []
     filled: list[str] = []
+    not_run: list[str] = []
     for id_ in [*of_run, *(left_out if empty is not None else ())]:
         if id_ in having:
             made, cuts = shorten(having[id_], known.get(id_))
@@ -236,8 +237,11 @@ def _collect(
             made = empty(id_)
             filled.append(id_)
         else:
-            done = id_ in lines and lines[id_]["status"] == "done"
-            faults.append(lacking(id_) if done else _undone(run, id_, lines.get(id_)))
+            if id_ not in lines:
+                not_run.append(id_)
+            else:
+                done = lines[id_]["status"] == "done"
+                faults.append(lacking(id_) if done else _undone(run, id_, lines[id_]))
             continue
         try:
             entries.append(task.entry_of(made))
@@ -248,6 +252,8 @@ def _collect(
         found = task.find_faults(entries, {id_: ids for id_, ids in expected.items() if id_ not in unsaid})
         # A filled case lacks a prediction by definition.
         faults += [one for one in found if one.severity == "refused" or one.case not in filled]
+    if not_run:
+        faults.append(_unfinished(run, task, not_run, len(of_run)))
     if left_out and empty is None:
         faults.append(_left_out(run, task, left_out))
     return RunSubmission(tuple(entries), tuple(worst_first(faults)), tuple(filled))
@@ -261,10 +267,17 @@ def _nothing(run: RunFolder, fault: str) -> Fault:
     return Fault("refused", None, str(run.path), fault, f"evigraph show {run.path}")
 
 
-def _undone(run: RunFolder, case_id: str, line: Line | None) -> Fault:
+def _unfinished(run: RunFolder, task: SubmissionTask[P, K], ids: Sequence[str], cases: int) -> Fault:
+    """One fault for all cases that have not run; a single one is named."""
+    remedy = f"evigraph resume {run.path}"
+    if not ids[1:]:
+        return Fault("refused", ids[0], "", "not run yet", remedy)
+    fault = f"{len(ids):,} of {cases:,} {task.words.case[1]} not run yet ({ids[0]!r}, ...)"
+    return Fault("refused", None, str(run.path), fault, remedy)
+
+
+def _undone(run: RunFolder, case_id: str, line: Line) -> Fault:
     """Why a case is not done, and what to type."""
-    if line is None:
-        return Fault("refused", case_id, "", "not run yet", f"evigraph resume {run.path}")
     if line["status"] == "waiting":
         return Fault("refused", case_id, "", "waits for a person", f"evigraph review {run.path} {case_id}")
     error = line["error"]

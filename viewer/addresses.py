@@ -108,6 +108,10 @@ class ServedAddresses(Addresses):
         """Who reviews what, and how far they agree."""
         return f"{self.run(run)}/reviewers"
 
+    def key(self, run: str) -> str:
+        """The key that the reviewers' labels come to, as a file."""
+        return f"{self.run(run)}/key.json"
+
     def adjudicate(self, run: str, case_id: str) -> str:
         """A case on which reviewers differ, with the form of the decision."""
         return f"{self.run(run)}/adjudicate?id={_quoted(case_id)}"

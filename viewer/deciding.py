@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from access.sessions import session_fact, signed_in
 from evals.agreement import reviewer_agreement
+from runs.record.audit import record_if_possible
+from runs.record.folder import RunFolder
 from runs.record.manifest import WAITING, RunError
-from runs.review.reviewers import decide, queues
+from runs.review.reviewed_gold import export_adjudicated
+from runs.review.reviewers import assign_cases, decide, names, queues
 from viewer.addresses import ServedAddresses
 from viewer.case_handlers import (
     Named,
@@ -25,7 +32,7 @@ from viewer.case_handlers import (
 )
 from viewer.going_on import GoingOn
 from viewer.pages.blind import BlindForm, read_blind_form
-from viewer.pages.reviewers import adjudicate_page, reviewers_page
+from viewer.pages.reviewers import AssignForm, adjudicate_page, reviewers_page
 
 
 class Deciding:
@@ -38,6 +45,41 @@ class Deciding:
 
     def reviewers(self, request: Request) -> Response:
         """Everybody's queue, and how far they agree; but for an admin, one's own and finished cases."""
+        return HTMLResponse(self._overview(request, assigned=request.query_params.get("assigned", "")))
+
+    async def assign(self, request: Request) -> Response:
+        """Give cases to reviewers."""
+        sent = await fields_of(request)
+        return await run_in_threadpool(self._assign, request, dict(sent))
+
+    def key(self, request: Request) -> Response:
+        """What the reviewers' labels come to, as a key."""
+        run: Path = self._named(request.path_params["run"]).path
+        demand_role("admin", run, "an export of reviews")
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "key.json"
+            export_adjudicated(RunFolder(run), path)
+            content = path.read_bytes()
+        facts = {"person": reviewer_of(request), "what": "decided cases", **session_fact()}
+        record_if_possible(run, "exported", **facts)
+        headers = {"content-disposition": 'attachment; filename="key.json"'}
+        return Response(content, media_type="application/json", headers=headers)
+
+    def _assign(self, request: Request, sent: Mapping[str, str]) -> Response:
+        name: str = request.path_params["run"]
+        opened = self._named(name)
+        demand_role("admin", opened.path, "an assignment")
+        each = sent.get("each", "")[:4]
+        try:
+            people = names(sent.get("to", ""))
+            with opened.reviewing(now=True) as (run, _):
+                wanted = max(1, int(each)) if each.isdecimal() else 1
+                made = assign_cases(run, people, wanted, noted=session_fact())
+        except RunError as error:
+            return HTMLResponse(self._overview(request, to=sent.get("to", ""), fault=str(error)), 422)
+        return RedirectResponse(f"{self._addresses.reviewers(name)}?assigned={made}", 303)
+
+    def _overview(self, request: Request, *, assigned: str = "", to: str = "", fault: str = "") -> str:
         name: str = request.path_params["run"]
         opened = self._named(name)
         ids = [row.case_id for row in opened.ended().summaries]
@@ -48,15 +90,20 @@ class Deciding:
         if person is not None and not person.may("admin"):
             shown = [one for one in shown if one.reviewer == person.name]
         standings = {id_: seen(one) for id_, one in every.items()}
-        page = reviewers_page(
+        return reviewers_page(
             name,
             opened.path,
             shown,
             standings,
             reviewer_agreement(standings),
             self._addresses,
+            form=AssignForm(
+                person is None or person.may("admin"),
+                to or ", ".join(one.reviewer for one in shown),
+                fault,
+                int(assigned[:9]) if assigned.isdecimal() else None,
+            ),
         )
-        return HTMLResponse(page)
 
     def form(self, request: Request) -> Response:
         """A case on which reviewers differ, their labels side by side."""

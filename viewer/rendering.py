@@ -21,7 +21,7 @@ def environment() -> Environment:
     """The templates of `viewer/templates`."""
     made = new_environment("viewer")
     made.globals["signed_in"] = signed_in
-    made.filters |= {"duration": duration, "number": number}
+    made.filters |= {"duration": duration, "number": number, "roughly": roughly}
     return made
 
 
@@ -43,6 +43,14 @@ def duration(seconds: float | None) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min"
+
+
+def roughly(seconds: float) -> str:
+    """An expected time: `under a minute`, `about 14 min`, `about 2 h 5 min`."""
+    minutes = round(seconds / 60)
+    if not minutes:
+        return "under a minute"
+    return "about " + (f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min")
 
 
 def number(value: float | None) -> str:

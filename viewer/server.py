@@ -73,6 +73,8 @@ class Server:
             Route("/runs/{run}/state", self._reviewing.state),
             Route("/runs/{run}/gold.jsonl", self._reviewing.gold),
             Route("/runs/{run}/reviewers", self._deciding.reviewers),
+            Route("/runs/{run}/reviewers", self._deciding.assign, methods=["POST"]),
+            Route("/runs/{run}/key.json", self._deciding.key),
             Route("/runs/{run}/adjudicate", self._deciding.form),
             Route("/runs/{run}/adjudicate", self._deciding.send, methods=["POST"]),
             Route("/runs/{run}/call", self._call),

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from cli.options import CaseArgument, RunFolderArgument
-from cli.terminal import Result, output, print_line, safe
+from cli.options import CaseArgument, RunFolderArgument, WorstFirstOption
+from cli.terminal import WIDE, Result, output, print_line, safe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from cli.summary import Summary
     from runs.record.folder import Line, RunFolder
 
-_WIDE = 110
 _COLOURS = {"done": "green", "failed": "red", "waiting": "yellow"}
 
 
@@ -28,6 +30,7 @@ def show(
         bool, typer.Option("--impaired", help="Only cases that ended although a request of theirs failed.")
     ] = False,
     rows: Annotated[int, typer.Option(min=1, help="Most cases to list.")] = 50,
+    worst_first: WorstFirstOption = False,
     calls: Annotated[
         bool, typer.Option("--calls", help="With CASE: every prompt and reply as well.")
     ] = False,
@@ -42,7 +45,7 @@ def show(
 
     folder = RunFolder(run)
     if case is None:
-        return _of_run(folder, only_failed=failed, only_impaired=impaired, rows=rows)
+        return _of_run(folder, only_failed=failed, only_impaired=impaired, rows=rows, worst_first=worst_first)
     line = folder.require_case(case)
     record_if_possible(run, "opened", case=case, command="show")
     return Result(
@@ -51,7 +54,9 @@ def show(
     )
 
 
-def _of_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int) -> Result:
+def _of_run(
+    folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: int, worst_first: bool
+) -> Result:
     """Up to `rows` cases, and the summary."""
     from cli.summary import summarise
     from graph.system import find_system
@@ -60,23 +65,31 @@ def _of_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: 
     from runs.record.purged import purged_of
 
     flags = find_system(folder.manifest.system).impairments
-    lines = (
+    lines: Iterator[Line] = (
         line
         for line in folder.cases()
         if (line["status"] == "failed" or not only_failed) and (not only_impaired or is_impaired(line, flags))
     )
-    shown = list(islice(lines, rows))
     summary = summarise(folder)
+    title, scores = _scores_of_cases(summary)
+    if worst_first:
+        # Cases without a score come last.
+        lines = iter(sorted(lines, key=lambda line: scores.get(line["case_id"], ("", math.inf))[1]))
+    shown = list(islice(lines, rows))
     purged = purged_of(folder.path)
 
     def content() -> dict[str, Any]:
         # Its rows have the answers.
         record_if_possible(folder.path, "opened", cases=len(shown), command="show")
         also = {} if purged is None else {"purged": {"at": purged.at, "cases": len(purged.cases)}}
-        return {**summary.as_json(), **also, "rows": shown}
+        scored = [
+            line | {"score": scores[line["case_id"]][1]} if line["case_id"] in scores else line
+            for line in shown
+        ]
+        return {**summary.as_json(), **also, "rows": scored}
 
     def print_run() -> None:
-        _print_cases(folder, shown)
+        _print_cases(folder, shown, title, scores)
         if rest := sum(1 for _ in lines):
             print_line(f"... and {rest} more: --rows {rows + rest} shows all")
         print_line()
@@ -87,7 +100,27 @@ def _of_run(folder: RunFolder, *, only_failed: bool, only_impaired: bool, rows: 
     return Result(content, print_run)
 
 
-def _print_cases(folder: RunFolder, shown: Sequence[Line]) -> None:
+def _scores_of_cases(summary: Summary) -> tuple[str, dict[str, tuple[str, float]]]:
+    """The heading of a score, and of each scored case its score as written and as a number."""
+    from evals.run_scores import score_on
+    from evals.scoring.gold import gold_of_run
+    from storage.errors import InputError
+
+    scored = summary.scored
+    if scored is None and summary.answer_key:
+        # The inputs may have moved since.
+        with contextlib.suppress(InputError):
+            scored = next(iter(score_on(summary.folder, gold_of_run(summary.folder))), None)
+    if scored is None:
+        return "", {}
+    found = {id_: (scored.form.number(value), value) for id_, value in scored.by_case().items()}
+    name = scored.case_score or scored.headline
+    return "F1" if name.endswith("f1") else name.replace("_", " "), found
+
+
+def _print_cases(
+    folder: RunFolder, shown: Sequence[Line], title: str, scores: Mapping[str, tuple[str, float]]
+) -> None:
     from graph.system import find_system
 
     console = output()
@@ -100,7 +133,9 @@ def _print_cases(folder: RunFolder, shown: Sequence[Line]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("case", min_width=4, overflow="fold")
     table.add_column("status", min_width=6, no_wrap=True)
-    narrow = console.width < _WIDE
+    if scores:
+        table.add_column(title, justify="right", no_wrap=True)
+    narrow = console.width < WIDE
     for name in columns:
         wide = name in declared or name == "intent"
         table.add_column(name, max_width=20 if narrow and wide else None, no_wrap=True, overflow="ellipsis")
@@ -108,7 +143,8 @@ def _print_cases(folder: RunFolder, shown: Sequence[Line]) -> None:
     for line in shown:
         cells = (safe(cell(line) or "-") for cell in columns.values())
         status = safe(line["status"], _COLOURS[line["status"]])
-        table.add_row(safe(line["case_id"]), status, *cells, safe(_notes(line)))
+        score = [scores.get(line["case_id"], ("-", 0.0))[0]] if scores else []
+        table.add_row(safe(line["case_id"]), status, *score, *cells, safe(_notes(line)))
     console.print(table)
 
 

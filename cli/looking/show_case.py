@@ -186,7 +186,12 @@ def _sentences(console: Console, case: Case, line: Line, trace: list[Line]) -> N
             row.append(safe(key, _LABEL_COLOURS.get(key, "dim")))
         rows.append([*row, sentence.text])
     console.print()
-    print_rows(heads, rows, right=("id", "P(essential)", "P by rule", "P by model", "ranker", "found"))
+    print_rows(
+        heads,
+        rows,
+        right=("id", "P(essential)", "P by rule", "P by model", "ranker", "found"),
+        below=True,
+    )
     if len(shown) < len(case.sentences):
         console.print(
             f"(not shown: {plural(len(case.sentences) - len(shown), 'sentence')} that nothing came of)"

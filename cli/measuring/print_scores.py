@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from cases.texts import plural
-from cli.terminal import output, print_line, print_table, safe
+from cli.terminal import WIDE, output, print_line, print_table, safe
 from evals.bioasq.scores import PartScores
 from evals.pages.tables import NO_VALUE, POINTS, Column, Format, Table, columns, some
 from evals.scoring.score import AVAILABLE, OVERALL, ArchehrScores
@@ -16,11 +17,11 @@ from evals.verdicts.scores import VerdictScores
 
 _PARTS = ("precision", "recall", "f1")
 _AVERAGES = ("micro", "macro")
-_WIDE = 110
-"""Letters that the widest table takes with an interval after each value."""
+_WORST = 10
+"""Cases that a list of the worst has."""
 
 
-def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
+def print_scores(origin: str, scored: Sequence[ScoredTask], *, worst_first: bool = False) -> None:
     """Each task with its intervals, and what a reader must know of it."""
     print_line(origin)
     for one in scored:
@@ -33,6 +34,10 @@ def print_scores(origin: str, scored: Sequence[ScoredTask]) -> None:
                 _print_verdicts(one)
             case PartScores():
                 _print_part(one)
+        if worst_first:
+            worst = islice(one.by_case(worst_first=True).items(), _WORST)
+            listed = ", ".join(f"{id_} {one.form.number(value)}" for id_, value in worst)
+            print_line(f"  worst by {one.case_score or one.headline}: {listed}", soft_wrap=True)
         for note in one.notes:
             print_line(f"  {note}", soft_wrap=True)
     if scored and isinstance(scored[0], PartScores):
@@ -109,7 +114,7 @@ def _print_part(one: PartScores) -> None:
     """The interval of all questions, and the values of each type."""
     groups = one.groups
     # Names of metrics are not broken: without room their intervals stand below.
-    below = len(groups) > 1 and output().width < _WIDE
+    below = len(groups) > 1 and output().width < WIDE
     types = {name: group.values for name, group in groups.items() if name != "all"}
     heads = [Column("", "text", wraps=False), Column("all", wraps=False)]
     heads += [] if below else [Column("95 %", "text")]

@@ -10,7 +10,7 @@ import typer
 
 from cli.completion import run_names
 from cli.flags import MetricFlags
-from cli.options import CasesOption, KeyOption, TaskOption, run_folder
+from cli.options import CasesOption, KeyOption, TaskOption, WorstFirstOption, run_folder
 from cli.set_values import pairs
 from cli.terminal import Result, print_line, print_message
 
@@ -69,6 +69,7 @@ def score(
             metavar="METRIC=VALUE",
         ),
     ] = None,
+    worst_first: WorstFirstOption = False,
 ) -> Result:
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
 
@@ -110,8 +111,8 @@ def score(
     }
     scored = score_run(RunFolder(predictions), **how) if of_run else score_submission(predictions, **how)
     return Result(
-        {"predictions": str(predictions), **scores_object(family, scored)},
-        lambda: print_scores(str(predictions), scored),
+        {"predictions": str(predictions), **scores_object(family, scored, worst_first=worst_first)},
+        lambda: print_scores(str(predictions), scored, worst_first=worst_first),
         _code(wanted, [one.shown for one in scored]),
     )
 

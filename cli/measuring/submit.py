@@ -111,11 +111,15 @@ def _report(ready: RunSubmission, words: Words) -> None:
     """Print on standard error, a line each, what is wrong and what may surprise."""
     from cli.measuring.validate import counted
 
+    alone = ready.refused and len(ready.faults) == 1
     for fault in ready.faults:
         remedy = f". {fault.remedy}" if fault.remedy else ""
-        line = " ".join(f"{fault.severity}: {fault.line}{remedy}".split())
+        head = "nothing written" if alone else fault.severity
+        line = " ".join(f"{head}: {fault.line}{remedy}".split())
         colour = "red" if fault.severity == "refused" else "yellow"
         print_message(line, colour, soft_wrap=True)
+    if alone:
+        return
     if ready.refused:
         print_message(f"nothing written: {counted(ready.faults)}", "red", soft_wrap=True)
         return

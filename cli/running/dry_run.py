@@ -38,7 +38,7 @@ def rehearse(request: Request, options: Options) -> Result:
 
 def _as_object(estimate: Estimate) -> dict[str, Any]:
     total = estimate.total
-    budget, correction = estimate.budget, estimate.correction
+    budget, correction, costs = estimate.budget, estimate.correction, estimate.costs
     return {
         "dry_run": True,
         "system": estimate.system,
@@ -47,7 +47,10 @@ def _as_object(estimate: Estimate) -> dict[str, Any]:
         "failed": estimate.failed.total(),
         "errors": dict(sorted(estimate.failed.items())),
         "models": dict(estimate.models),
-        "roles": {role: _counts(part) for role, part in estimate.tallies.items()},
+        "roles": {
+            role: _counts(part) | ({"cost": costs[role]} if role in costs else {})
+            for role, part in estimate.tallies.items()
+        },
         **_counts(total),
         "output_tokens_are": "assumed",
         "cost": estimate.cost,
@@ -68,6 +71,7 @@ def _as_object(estimate: Estimate) -> dict[str, Any]:
             "input_tokens": estimate.scaled(total.input_tokens),
             "output_tokens": estimate.scaled(total.output_tokens),
             **_thinking(estimate.scaled(total.thinking_tokens)),
+            **({} if estimate.whole_cost is None else {"cost": estimate.whole_cost}),
         },
     }
 
@@ -90,13 +94,17 @@ def _thinking(tokens: int) -> dict[str, int]:
 
 
 def _print(estimate: Estimate) -> None:
-    total = estimate.total
+    costs: dict[str, float | None] = {role: cost for role, cost in estimate.costs.items()}
+    costs["total"] = estimate.cost
     rows = []
-    for role, part in (*estimate.tallies.items(), ("total", total)):
+    for role, part in (*estimate.tallies.items(), ("total", estimate.total)):
         numbers = (part.calls, part.requests, part.input_tokens, part.output_tokens)
-        style = "bold" if part == total else ""
-        rows.append([safe(text, style) for text in (role, *(f"{number:,}" for number in numbers))])
-    heads = ("calls", "requests", "tokens read", "tokens written")
+        cells = [role, *(f"{number:,}" for number in numbers)]
+        if estimate.cost is not None:
+            cost = costs.get(role)
+            cells.append("-" if cost is None else f"{cost:.4g}")
+        rows.append([safe(text, "bold" if role == "total" else "") for text in cells])
+    heads = ("calls", "requests", "tokens read", "tokens written", *(["cost"] * (estimate.cost is not None)))
     print_rows(("role", *heads), rows, right=heads)
     print_facts(_notes(estimate))
 
@@ -136,11 +144,13 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
     notes += _budget(estimate)
     if estimate.input_cases > estimate.cases:
         counts = (total.input_tokens, total.output_tokens, total.thinking_tokens)
+        cost = "" if estimate.whole_cost is None else f", cost {estimate.whole_cost:.4g}"
         notes.append(
             (
                 "whole input",
                 f"{plural(estimate.input_cases, 'case')} at this rate:"
-                f" {plural(estimate.scaled(total.calls), 'call')}, {_tokens(*map(estimate.scaled, counts))}",
+                f" {plural(estimate.scaled(total.calls), 'call')},"
+                f" {_tokens(*map(estimate.scaled, counts))}{cost}",
             )
         )
     return notes
@@ -164,13 +174,14 @@ def _budget(estimate: Estimate) -> list[tuple[str, str]]:
         (plural(estimate.budget.max_tokens or 0, "token"), estimate.cases_within_tokens),
         (f"a cost of {estimate.budget.max_cost or 0:g}", estimate.cases_within_cost),
     )
-    return [
-        (
-            "budget",
-            f"{name}: enough"
-            if enough >= estimate.cases
-            else f"{name}: would stop after about {enough:,} of {plural(estimate.cases, 'case')}",
-        )
-        for name, enough in caps
-        if enough is not None
-    ]
+    return [("budget", f"{name}: {_enough(estimate, cases)}") for name, cases in caps if cases is not None]
+
+
+def _enough(estimate: Estimate, within: int) -> str:
+    """Whether a budget is enough for the cases of the run, and for the whole input."""
+    whole = f"after about {within:,} of {plural(estimate.input_cases, 'case')}"
+    if within >= estimate.input_cases:
+        return f"enough for all {plural(estimate.input_cases, 'case')} of the input"
+    if within >= estimate.cases:
+        return f"enough for {plural(estimate.cases, 'case')}; the whole input would stop {whole}"
+    return f"not enough: the run would stop {whole}"

@@ -50,6 +50,7 @@ def resume(
             watcher=watcher,
             only_reviewed=reviewed,
         ),
+        command="resume",
         detached=flags.detach,
     )
     return asked_result(run) or ended
@@ -106,6 +107,7 @@ def retry(
             corrected=corrected,
             impaired=impaired,
         ),
+        command="retry",
         detached=flags.detach,
     )
     return asked_result(run) or ended

@@ -52,31 +52,16 @@ def assign(
     """
     from cli.running.print_reviews import list_queues
     from cli.terminal import plural, print_message
-    from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
-    from runs.record.manifest import WAITING
     from runs.record.reading import Run
-    from runs.review.reviewers import Assignments, assign, names
+    from runs.review.reviewers import assign_cases, names
 
     folder = RunFolder(run)
     if to is not None:
         for case_id in cases or ():
             folder.require_case(case_id)
-        opened = Run(run)
-        chosen = [
-            row.case_id
-            for row in opened.summaries()
-            if (not cases or row.case_id in cases)
-            and (not waiting or row.status == WAITING)
-            and (found := opened.case(row.case_id)) is not None
-            and found.sentences
-        ]
-        assignments = Assignments(run)
-        made = assign(chosen, names(to), each, assignments.by_case())
-        assignments.add(*made)
-        if made:
-            record_if_possible(run, "assigned", to=names(to), cases=len(made))
-        print_message(f"{plural(len(made), 'case')} assigned" if made else "nothing to assign")
+        made = assign_cases(Run(run), names(to), each, case_ids=cases or (), only_waiting=waiting)
+        print_message(f"{plural(made, 'case')} assigned" if made else "nothing to assign")
     elif cases or waiting or each != 1:
         raise typer.BadParameter("--to NAMES is missing: who reviews?")
     return list_queues(folder)

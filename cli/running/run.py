@@ -219,6 +219,7 @@ def run(
         return rehearse(request, options)
     return run_session(
         lambda stop, watcher: start(request, out, options, stop=stop, watcher=watcher),
+        command="run",
         detached=flags.detach,
     )
 

@@ -70,13 +70,14 @@ def _print_away(away: Away, run: Path) -> None:
     from runs.record.manifest import quoted
 
     if away.batches:
-        numbers = ("calls", "answered", "since", "expires in")
+        numbers = ("calls", "requests", "answered", "since", "expires in")
         rows = [
             (
                 one.id or "(not known)",
                 one.endpoint,
                 one.state,
                 f"{one.calls:,}",
+                "-" if one.requests is None else f"{one.requests:,}",
                 "-" if one.done is None else f"{one.done:,}",
                 duration(one.age),
                 "-" if one.left is None else duration(one.left),
@@ -85,9 +86,9 @@ def _print_away(away: Away, run: Path) -> None:
         ]
         print_rows(("batch", "at", "state", *numbers), rows, right=numbers)
     if away.ended:
-        rows_of = ", ".join(f"{number:,} {name}" for name, number in away.rows.items()) or "no rows"
+        rows_of = ", ".join(f"{number:,} {name}" for name, number in away.rows.items()) or "none"
         ended = f"{away.ended:,} batch{'es' * (away.ended != 1)}"
-        print_line(f"{ended} ended: {rows_of}", soft_wrap=True)
+        print_line(f"{ended} ended; requests: {rows_of}", soft_wrap=True)
     if away.failures:
         failed = ", ".join(f"{number:,} {name}" for name, number in sorted(away.failures.items()))
         print_line(f"calls that failed in batches: {failed}; ask again: evigraph retry {quoted(run)}")

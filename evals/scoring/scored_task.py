@@ -41,6 +41,7 @@ class ScoredTask:
         scores: In the order of tables.
         headline: Name of the score that ranks runs.
         headline_title: For people.
+        case_score: Name of the score of a single case; empty where the headline has a meaning for one case.
         unscored: Ids of cases of the key without predictions.
         notes: Cautions for comparing these numbers, a sentence each.
         form: How values are written.
@@ -54,6 +55,7 @@ class ScoredTask:
     scores: tuple[Score, ...]
     headline: str
     headline_title: str = ""
+    case_score: str = ""
     unscored: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     form: Format = POINTS
@@ -76,6 +78,12 @@ class ScoredTask:
     def shown(self) -> Mapping[str, float]:
         """Values that `evigraph score --fail-under` may name."""
         return self.values
+
+    def by_case(self, *, worst_first: bool = False) -> dict[str, float]:
+        """The score of each case, by id; equal scores stay in the order of the rows."""
+        statistic = self.statistics[self.case_score or self.headline]
+        found = dict(zip(self.case_ids, statistic.of(self.matrix, 1).tolist(), strict=True))
+        return dict(sorted(found.items(), key=lambda one: one[1])) if worst_first else found
 
     def intervals(self) -> dict[str, Interval]:
         """All scores with 95 % intervals, by name; the ends are nan for a single case."""

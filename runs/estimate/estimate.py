@@ -63,10 +63,15 @@ class Estimate:
         """With every prompt at its full price, calls in batches at their share; None without prices."""
         if not self.budget.prices:
             return None
-        return sum(
-            cost * (self.price_share if role in self.batched else 1.0)
+        return sum(self.costs.values())
+
+    @property
+    def costs(self) -> dict[Role, float]:
+        """By role; empty without prices."""
+        return {
+            role: cost * (self.price_share if role in self.batched else 1.0)
             for role, cost in self._online_costs().items()
-        )
+        }
 
     @property
     def online_cost(self) -> float | None:
@@ -93,12 +98,17 @@ class Estimate:
 
     @property
     def cases_within_tokens(self) -> int | None:
-        """How many cases the budget of tokens is enough for, about; None without one."""
+        """How many cases of the input the budget of tokens is enough for, about; None without one."""
         return self._within(self.budget.max_tokens, self.tokens)
 
     @property
     def cases_within_cost(self) -> int | None:
         return self._within(self.budget.max_cost, self.cost)
+
+    @property
+    def whole_cost(self) -> float | None:
+        """Of all cases of the input, at the rate of those that were counted."""
+        return self.cost * self.input_cases / self.ended if self.cost is not None and self.ended else None
 
     def scaled(self, number: int) -> int:
         """A number of those cases, for all cases of the input."""
@@ -107,4 +117,5 @@ class Estimate:
     def _within(self, cap: float | None, used: float | None) -> int | None:
         if cap is None or used is None:
             return None
-        return self.cases if used * self.cases <= cap * self.ended else int(cap * self.ended / used)
+        enough = used * self.input_cases <= cap * self.ended
+        return self.input_cases if enough else int(cap * self.ended / used)

@@ -14,7 +14,7 @@ from cases.records import Case
 from cases.texts import plural
 from runs.execute.assemble import Assembly
 from runs.execute.rehearsal import REHEARSED, Forecast, forecast
-from runs.execute.watcher import PROGRESS, Progress, Watcher, write_progress
+from runs.execute.watcher import PROGRESS, PaceMeter, Progress, Watcher, write_progress
 from serving.protocol.budget import Prices
 
 _SHOW_EVERY_S = 0.5
@@ -101,8 +101,9 @@ async def shown_while_running(
 
 
 async def _show(path: Path, progress: Progress, watcher: Watcher, sent: Collection[float]) -> None:
-    began = written = time.monotonic()
-    late = LateReplies()
+    written = time.monotonic()
+    late, meter = LateReplies(), PaceMeter()
+    meter.read(progress, written)
     while True:
         await asyncio.sleep(_SHOW_EVERY_S)
         watcher.update(progress)
@@ -113,4 +114,4 @@ async def _show(path: Path, progress: Progress, watcher: Watcher, sent: Collecti
             written = now
             # The run does without; a full disk is reported where results are written.
             with contextlib.suppress(OSError):
-                write_progress(path, progress, progress.pace(now - began))
+                write_progress(path, progress, meter.read(progress, now))

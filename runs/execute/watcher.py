@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -16,7 +17,7 @@ PROGRESS = "progress.json"
 
 
 class Pace(NamedTuple):
-    """How fast a batch is in this session; `seconds_left` is None until that can be said."""
+    """How fast a batch is; `seconds_left` is None until it is known."""
 
     calls_per_second: float
     tokens_per_second: float
@@ -77,7 +78,7 @@ class Progress:
         return made / (made + left) if made + left else 1.0
 
     def pace(self, seconds: float) -> Pace:
-        """How fast it is, `seconds` after the session began."""
+        """Mean pace of the session, `seconds` after it began."""
         usage = self.usage
         calls = usage.calls / seconds if seconds > 0 else 0.0
         tokens = (usage.input_tokens + usage.output_tokens) / seconds if seconds > 0 else 0.0
@@ -90,6 +91,31 @@ class Progress:
             # No calls at all: an evidence model alone.
             left = (self.total - self.ended) * seconds / self.cases_ended
         return Pace(calls, tokens, left)
+
+
+_RECENT_S = 60.0
+
+
+class PaceMeter:
+    """Measures a session: rates over the last minute, and the time left at its mean pace."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._readings: deque[tuple[float, int, int]] = deque()
+
+    def read(self, progress: Progress, now: float) -> Pace:
+        """The pace at a moment of a monotonic clock; the first reading starts the session."""
+        usage = progress.usage
+        self._began = now if self._began is None else self._began
+        readings = self._readings
+        readings.append((now, usage.calls, usage.input_tokens + usage.output_tokens))
+        # The oldest reading kept is the last one before the minute began.
+        while len(readings) > 2 and now - readings[1][0] >= _RECENT_S:
+            readings.popleft()
+        (then, *before), (_, *after) = readings[0], readings[-1]
+        seconds = max(now - then, 1e-9)
+        calls, tokens = ((new - old) / seconds for old, new in zip(before, after, strict=True))
+        return Pace(calls, tokens, progress.pace(now - self._began).seconds_left)
 
 
 class Watcher(Protocol):

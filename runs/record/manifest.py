@@ -492,7 +492,7 @@ def resource_changes(
 def model_identities(manifest: Manifest) -> dict[str, str]:
     """Name and revision of the models by role; the address of a server is no part of what it answers."""
     return {
-        role: f"{recorded_name(model.name).identity} {model.revision}"
+        role: f"{recorded_name(model.name).identity} {model.revision}".rstrip()
         for role, model in manifest.models.items()
     }
 

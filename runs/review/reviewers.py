@@ -8,16 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, TypeAdapter, ValidationError
 
 from cases.formats.json_border import first_fault
 from cases.texts import plural
 from runs.record.added_lines import AddedLines, OfCase
-from runs.record.manifest import RunError
+from runs.record.audit import record_if_possible
+from runs.record.manifest import WAITING, RunError
 from runs.record.trace_file import Line
 from runs.review.reviews import Moment, Review, Reviewer, Reviews, fingerprint, make_independent_review
+
+if TYPE_CHECKING:
+    from runs.record.reading import Run
 
 ASSIGNMENTS = "assignments.jsonl"
 
@@ -82,7 +87,7 @@ def assign(
         RunError: There are fewer reviewers than a case is to have.
     """
     if each > len(reviewers):
-        raise RunError(f"--each {each} needs {plural(each, 'reviewer')}, and {len(reviewers)} are named")
+        raise RunError(f"each case is to have {plural(each, 'reviewer')}, but only {len(reviewers)} named")
     load = Counter(name for assigned in known.values() for name in assigned)
     # Who shares cases with whom: each pair shares about as many, so that all have someone to agree with.
     met: Counter[frozenset[str]] = Counter()
@@ -102,6 +107,38 @@ def assign(
         if len(chosen) > before:
             made.append(Assignment(case_id=case_id, reviewers=tuple(chosen), assigned_at=moment))
     return made
+
+
+def assign_cases(
+    run: Run,
+    reviewers: Sequence[str],
+    each: int,
+    *,
+    case_ids: Sequence[str] = (),
+    only_waiting: bool = False,
+    noted: Mapping[str, str] = MappingProxyType({}),
+) -> int:
+    """Assign the cases of a run whose notes have sentences, all or only those named; how many were assigned.
+
+    `noted` goes into the audit log.
+
+    Raises:
+        RunError: There are fewer reviewers than a case is to have.
+    """
+    chosen = [
+        row.case_id
+        for row in run.summaries()
+        if (not case_ids or row.case_id in case_ids)
+        and (not only_waiting or row.status == WAITING)
+        and (found := run.case(row.case_id)) is not None
+        and found.sentences
+    ]
+    assignments = Assignments(run.path)
+    made = assign(chosen, reviewers, each, assignments.by_case())
+    assignments.add(*made)
+    if made:
+        record_if_possible(run.path, "assigned", to=[*reviewers], cases=len(made), **noted)
+    return len(made)
 
 
 class Outdated(RunError):
@@ -290,6 +327,12 @@ class Queue:
     def seconds(self) -> float:
         """Time spent on the cases that are done, as far as it was measured."""
         return sum(one.seconds or 0.0 for one in self.done.values())
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time that the open cases will take at the mean pace of the measured ones; None without any."""
+        measured = [one.seconds for one in self.done.values() if one.seconds]
+        return len(self.open) * sum(measured) / len(measured) if measured else None
 
     def after(self, case_id: str) -> str | None:
         """The next open case behind one, from the start again at the end; None where no other is open."""

@@ -327,7 +327,8 @@ class Pool:
             count(provider.endpoint, Traffic(requests=len(lot.rows), sent=sent))
         self._journal.batches.looked(number, remote)
         calls = plural(sum(len(one.request.samples) for one in lot.wanted), "call")
-        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {calls}")
+        requests = plural(len(lot.rows), "request")
+        self._report(f"batches: {remote.id} submitted to {provider.endpoint}: {requests} for {calls}")
 
 
 class _Unknown(CallError):

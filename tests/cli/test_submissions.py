@@ -83,7 +83,7 @@ def test_submit_refuses_what_the_run_was_not_asked_for(folder: Path) -> None:
     ended = evigraph("submit", "run", "--task", "2025", folder=folder)
     assert (ended.code, ended.out) == (1, "")
     assert "Run with a recipe that has alignment.answer: generated" in ended.err
-    assert "nothing written: 1 refused" in ended.err
+    assert "nothing written: run: the run has no citations" in ended.err
     assert not (folder / "run" / "submission-2025.zip").exists()
 
 
@@ -92,7 +92,7 @@ def test_submit_names_failed_cases_and_leaves_an_older_file_alone(tmp_path: Path
     (tmp_path / "old.zip").write_text("old")
     ended = evigraph("submit", "run", "--task", "2026-2", "--out", "old.zip", folder=tmp_path)
     assert ended.code == 1
-    assert "refused: case '8': failed: timeout. evigraph retry run" in ended.err
+    assert "nothing written: case '8': failed: timeout. evigraph retry run" in ended.err
     assert (tmp_path / "old.zip").read_text() == "old"
 
 

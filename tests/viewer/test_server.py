@@ -107,7 +107,8 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
         first = rows(client, "going")
         assert first["status"] == "running"
         assert first["live"]["pace"] == (  # type: ignore[index]
-            "; this session: 44%, 4 under way, 40 calls, 2/s, 10,000 tokens, 500/s, about 25.0 s left"
+            "; this session: 44%, 4 under way, 2 calls/s, 500 tokens/s, 40 calls, 10,000 tokens,"
+            " about 25.0 s left"
         )
         add(going, ended("k2"))
         add(going, failed("k0", "refusal"))

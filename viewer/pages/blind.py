@@ -82,6 +82,7 @@ def queue_page(
         fixed=fixed,
         saved=saved,
         fault=fault,
+        definitions=DEFINITIONS,
         next=addresses.review(name, queue.open[0]) if queue and queue.open else None,
     )
 

@@ -18,6 +18,22 @@ from viewer.pages.blind import BlindForm
 from viewer.rendering import render
 
 
+@dataclass(frozen=True, slots=True)
+class AssignForm:
+    """The form that assigns cases.
+
+    Attributes:
+        possible: Whether the person may assign cases.
+        to: Names to start with.
+        assigned: How many cases have just been assigned; None if none was asked for.
+    """
+
+    possible: bool = False
+    to: str = ""
+    fault: str = ""
+    assigned: int | None = None
+
+
 def reviewers_page(
     name: str,
     path: Path,
@@ -25,8 +41,10 @@ def reviewers_page(
     standings: Mapping[str, Standing],
     agreement: ReviewerAgreement,
     addresses: ServedAddresses,
+    form: AssignForm,
 ) -> str:
     """Everybody's queue, agreement, and the cases on which reviewers differ."""
+    undecided = [id_ for id_ in agreement.differing if standings[id_].undecided]
     return render(
         "reviewers.html",
         name=name,
@@ -36,6 +54,10 @@ def reviewers_page(
         table=agreement.table,
         differing={id_: standings[id_] for id_ in agreement.differing},
         links={id_: addresses.adjudicate(name, id_) for id_ in agreement.differing},
+        undecided=undecided,
+        missing=sum(bool(one.missing) for one in standings.values()),
+        key=addresses.key(name) if any(one.counting for one in standings.values()) else None,
+        form=form,
         addresses=addresses,
     )
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import orjson
 
-from cases.texts import plural
+from cases.texts import per_time, plural
 from graph.system import find_system
 from ranking.measures import Counts, scores
 from runs.execute.watcher import Written
@@ -316,8 +316,9 @@ def _pace(progress: Written) -> str:
     pace = progress.pace
     parts = [f"{progress.share:.0%}, {progress.under_way:,} under way"]
     if progress.calls:
-        parts.append(f"{plural(progress.calls, 'call')}, {pace.calls_per_second:.2g}/s")
-        parts.append(f"{plural(progress.tokens, 'token')}, {pace.tokens_per_second:,.0f}/s")
+        rates = {"call": pace.calls_per_second, "token": pace.tokens_per_second}
+        parts += [per_time(rate, noun) for noun, rate in rates.items() if rate]
+        parts += [plural(progress.calls, "call"), plural(progress.tokens, "token")]
     parts += [] if pace.seconds_left is None else [f"about {duration(pace.seconds_left)} left"]
     return "; this session: " + ", ".join(parts)
 

@@ -41,6 +41,14 @@ def test_failed_and_missing_cases_are_named_with_their_remedy(tmp_path: Path) ->
     ]
 
 
+def test_an_unfinished_run_is_one_fault(tmp_path: Path) -> None:
+    ready = prepared(tmp_path, "2026-2", done("7"), cases="789")
+    run = tmp_path / "run"
+    assert refusals(ready) == [
+        (f"{run}: 2 of 3 cases not run yet ('8', ...)", f"evigraph resume {run}"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("task", "field"),
     [
