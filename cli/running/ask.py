@@ -99,13 +99,7 @@ def ask(
     from storage.errors import InputError
     from storage.private import private_folder
 
-    if len(words) > 1:
-        command = f'evigraph ask "{" ".join(words)}" --note {quoted(note)}'
-        raise InputError("QUESTION", "is more than one word", f"Put the question in quotes: {command}")
-    question = words[0]
-    if not question.strip():
-        raise typer.BadParameter("it is empty", param_hint="QUESTION")
-    case = _read_case(question, note, encoding)
+    case = _read_case(_question(words, note), note, encoding)
     recipe = recipe or recipe_for(model or [])
     loaded = load_recipe(recipe)
     overrides = effort_values(effort or (), loaded.effort)
@@ -168,6 +162,18 @@ def recipe_for(models: list[str]) -> str:
 
     chosen = assign_roles(models, dict.fromkeys(ROLES, MODEL))
     return _OF_MODEL if {one.identity for one in chosen.values()} == {MODEL} else _OF_ANY_MODEL
+
+
+def _question(words: list[str], note: Path) -> str:
+    from runs.record.manifest import quoted
+    from storage.errors import InputError
+
+    if len(words) > 1:
+        command = f'evigraph ask "{" ".join(words)}" --note {quoted(note)}'
+        raise InputError("QUESTION", "is more than one word", f"Put the question in quotes: {command}")
+    if not words[0].strip():
+        raise typer.BadParameter("it is empty", param_hint="QUESTION")
+    return words[0]
 
 
 def _read_case(question: str, note: Path, encoding: str) -> Case:
