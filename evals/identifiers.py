@@ -142,7 +142,9 @@ def _recognisers() -> list[_Recogniser]:
         from presidio_analyzer import Pattern, PatternRecognizer
         from presidio_analyzer import predefined_recognizers as known
     except ImportError as error:
-        raise InputError("scan", f"needs Presidio ({error})", "pip install 'evigraph[scan]'") from None
+        raise InputError(
+            "scan", f"needs Presidio ({error})", "pip install -e '.[scan]' in the clone"
+        ) from None
     # It says of every recogniser that it was loaded.
     logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
     own = [

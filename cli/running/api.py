@@ -109,7 +109,7 @@ def api(
 
     Each submission is an ordinary run folder in RUNS. Without `--users` one token is printed at the start,
     and only this machine is served. A service that ends, or is killed, loses nothing: the next one goes on
-    with what was submitted. Budgets are of each run. Needs `evigraph[api]`.
+    with what was submitted. Budgets are of each run. Needs the extra `api`.
 
     Example: evigraph api out/api --model fast=vllm:Qwen/Qwen3-8B@http://gpu01:8000/v1 --users users.json
     """
@@ -128,7 +128,7 @@ def api(
     except ModuleNotFoundError as error:
         if error.name not in ("fastapi", "prometheus_client"):
             raise
-        raise InputError("evigraph api", "needs an extra", "pip install 'evigraph[api]'") from None
+        raise InputError("evigraph api", "needs an extra", "pip install -e '.[api]' in the clone") from None
     from api.jobs import Jobs
     from ranking.rankers.load import located
     from serving.backends import demand_allowed

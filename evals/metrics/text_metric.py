@@ -110,7 +110,7 @@ def overlap(counts: Counter[Ngram], others: Counter[Ngram]) -> int:
 def missing_packages(*packages: str) -> str:
     """Installation advice; empty if nothing is missing."""
     missing = [package for package in packages if not is_installed(package)]
-    return f"needs {' and '.join(missing)}: pip install 'evigraph[embedded]'" if missing else ""
+    return f"needs {' and '.join(missing)}: pip install -e '.[embedded]' in the clone" if missing else ""
 
 
 def is_installed(package: str) -> bool:

@@ -103,7 +103,9 @@ class Search:
             from optuna.storages import JournalStorage
             from optuna.storages.journal import JournalFileBackend
         except ImportError:
-            raise OptimisationError("`optimise` needs an extra: pip install 'evigraph[optimise]'") from None
+            raise OptimisationError(
+                "`optimise` needs an extra: pip install -e '.[optimise]' in the clone"
+            ) from None
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.rungs = rungs(cases)
         self._dimensions = dimensions

@@ -104,7 +104,9 @@ def require_otel() -> None:
     try:
         import opentelemetry.proto.trace.v1.trace_pb2  # noqa: F401
     except ImportError:
-        raise SpanExportError("--otlp needs a further package: pip install 'evigraph[otel]'") from None
+        raise SpanExportError(
+            "--otlp needs a further package: pip install -e '.[otel]' in the clone"
+        ) from None
 
 
 def batches(encoded: Iterable[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:

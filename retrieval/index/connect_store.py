@@ -133,7 +133,7 @@ def connect_store(folder: Path, manifest: Manifest) -> VectorStore:
     except ImportError:
         if extra is None:
             raise
-        needs = f"the store {name} needs the extra `{extra}`: pip install 'evigraph[{extra}]'"
+        needs = f"the store {name} needs the extra `{extra}`: pip install -e '.[{extra}]' in the clone"
         raise ModelError(needs) from None
     place = StorePlace(
         folder=folder / _PLACE,

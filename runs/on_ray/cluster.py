@@ -52,7 +52,7 @@ def demand_usable(models: Iterable[ModelName]) -> None:
     Raises:
         RunError: Ray is not installed, or a model cannot be asked from there.
     """
-    state = installed("ray", "'evigraph[ray]'")
+    state = installed("ray", "-e '.[ray]' in the clone")
     if state != "ready":
         raise RunError(f"--on ray: Ray is {state}")
     for name in models:

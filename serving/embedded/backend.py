@@ -26,7 +26,7 @@ MAX_CONNECTIONS = 8
 MAX_CHOICES = 128
 """Requests for choices at once: all sentences of a note in one batch. They take no row of the batch."""
 
-_EXTRA = "'evigraph[embedded]'"
+_EXTRA = "-e '.[embedded]' in the clone"
 
 
 def connect_embedded(name: ModelName) -> Backend:

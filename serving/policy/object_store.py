@@ -37,10 +37,10 @@ class _Protocol(NamedTuple):
     key: str
 
 
-_S3 = _Protocol("s3fs", "'evigraph[storage]'", "AWS_SECRET_ACCESS_KEY or a profile of AWS")
+_S3 = _Protocol("s3fs", "-e '.[storage]' in the clone", "AWS_SECRET_ACCESS_KEY or a profile of AWS")
 _GS = _Protocol("gcsfs", "fsspec gcsfs", "GOOGLE_APPLICATION_CREDENTIALS")
 _AZURE = _Protocol("adlfs", "fsspec adlfs", "AZURE_STORAGE_ACCOUNT_KEY")
-_FILE = _Protocol("fsspec", "'evigraph[storage]'", "")
+_FILE = _Protocol("fsspec", "-e '.[storage]' in the clone", "")
 _PROTOCOLS: Mapping[str, _Protocol] = {
     **{name: _S3 for name in ("s3", "s3a")},
     **{name: _GS for name in ("gs", "gcs")},

@@ -18,7 +18,10 @@ PYTHON_VARIABLE = "EVIGRAPH_VLLM_PYTHON"
 BESIDE = Path(".venv-vllm", "bin", "python")
 """Python that `make vllm` installs in the working folder."""
 
-REMEDY = "run `make vllm` (CPU) or `pip install 'evigraph[vllm]'` (GPU), or name an interpreter by --python"
+REMEDY = (
+    "run `make vllm` (CPU) or "
+    "`pip install -e '.[vllm]'` in the clone (GPU), or name an interpreter by --python"
+)
 
 _ASK_TIMEOUT_S = 60.0
 

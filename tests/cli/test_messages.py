@@ -16,7 +16,9 @@ from tests.evigraph import evigraph, write_cases, write_recipe
 
 
 def test_brackets_of_a_requirement_are_printed(tmp_path: Path) -> None:
-    assert "pip install 'evigraph[vllm]'" in " ".join(evigraph("models", "list", folder=tmp_path).out.split())
+    assert "pip install -e '.[vllm]'` in the clone" in " ".join(
+        evigraph("models", "list", folder=tmp_path).out.split()
+    )
 
 
 def test_an_unknown_field_is_not_taken_for_one_that_it_is_unlike(tmp_path: Path) -> None:

@@ -65,5 +65,5 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError, match=r"pip install 'evigraph\[scan\]'"):
+    with pytest.raises(InputError, match=r"pip install -e '\.\[scan\]' in the clone"):
         scan([])

@@ -27,7 +27,7 @@ from storage.copies import PREFIX, remove_copies
 from tests.evigraph import COMMAND, ROOT, write_cases, write_recipe
 from tests.evigraph import said as said_by
 
-pytest.importorskip("fsspec", reason="needs evigraph[storage]")
+pytest.importorskip("fsspec", reason="needs the extra storage")
 
 SAMPLES = Path(samples.__path__[0])
 COUNT, ALL = 3, 28
@@ -223,7 +223,7 @@ def test_a_package_that_is_missing_is_named(
     monkeypatch.setattr("serving.policy.object_store.find_spec", found)
     fetched._opened.cache_clear()
     assert said("scan", f"{url(bucket)}/pool.xml") == (
-        f"{url(bucket)}/pool.xml: file:// needs fsspec: pip install 'evigraph[storage]'"
+        f"{url(bucket)}/pool.xml: file:// needs fsspec: pip install -e '.[storage]' in the clone"
     )
 
 

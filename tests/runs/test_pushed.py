@@ -21,7 +21,7 @@ from runs.record.sealed import CHECKSUM, open_document, seal_document
 from serving.policy.object_store import ObjectStore
 from tests.evigraph import ROOT, said, write_cases, write_recipe
 
-pytest.importorskip("fsspec", reason="needs evigraph[storage]")
+pytest.importorskip("fsspec", reason="needs the extra storage")
 
 KILLED = """\
 import os, signal, sys

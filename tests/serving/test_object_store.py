@@ -11,7 +11,7 @@ from serving.policy.object_store import ObjectStore, StorageError
 from serving.policy.policy import PolicyError
 from serving.protocol.errors import ModelError
 
-pytest.importorskip("fsspec", reason="needs evigraph[storage]")
+pytest.importorskip("fsspec", reason="needs the extra storage")
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +79,7 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         return None if name in ("s3fs", "gcsfs") else find_spec(name)
 
     monkeypatch.setattr(object_store, "find_spec", without)
-    with pytest.raises(StorageError, match=r"s3:// needs s3fs: pip install 'evigraph\[storage\]'"):
+    with pytest.raises(StorageError, match=r"s3:// needs s3fs: pip install -e '\.\[storage\]' in the clone"):
         ObjectStore("s3://bucket/run", "object storage", sends=True)
     gate.choose(None, allow_hosted=True)
     with pytest.raises(StorageError, match="gs:// needs gcsfs"):

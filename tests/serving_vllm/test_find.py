@@ -34,7 +34,9 @@ def test_then_the_environment_that_make_makes(tmp_path: Path, monkeypatch: pytes
 def test_without_any_the_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(ModelError, match=r"`make vllm` \(CPU\) or `pip install 'evigraph\[vllm\]'` \(GPU\)"):
+    with pytest.raises(
+        ModelError, match=r"`make vllm` \(CPU\) or `pip install -e '\.\[vllm\]'` in the clone \(GPU\)"
+    ):
         find_vllm()
 
 

@@ -119,7 +119,7 @@ def test_without_torch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     _pretend_installed(monkeypatch, set())
     (metric,) = loaded_of(["bertscore"], MetricResources(bertscore_model=folder))
     assert metric == NotComputed(
-        ("bertscore",), "needs torch and transformers: pip install 'evigraph[embedded]'"
+        ("bertscore",), "needs torch and transformers: pip install -e '.[embedded]' in the clone"
     )
 
 

@@ -66,5 +66,5 @@ def test_half_a_character_becomes_a_question_mark() -> None:
 
 def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.proto.trace.v1.trace_pb2", None)
-    with pytest.raises(SpanExportError, match=r"pip install 'evigraph\[otel\]'"):
+    with pytest.raises(SpanExportError, match=r"pip install -e '\.\[otel\]' in the clone"):
         require_otel()

@@ -114,7 +114,9 @@ def test_a_server_that_is_away_is_named() -> None:
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
     monkeypatch.delitem(sys.modules, "retrieval.index.qdrant_store")
-    with pytest.raises(ModelError, match=r"the store qdrant needs .* pip install 'evigraph\[qdrant\]'"):
+    with pytest.raises(
+        ModelError, match=r"the store qdrant needs .* pip install -e '\.\[qdrant\]' in the clone"
+    ):
         connect_store(tmp_path, manifest("qdrant"))
 
 
