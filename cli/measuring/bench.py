@@ -30,6 +30,13 @@ def bench(
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="For latency: seconds that the server takes per call.")
     ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="For verification: folder of SciFact.", metavar="FOLDER")
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="For verification: folder that keeps replies for the next run.", metavar="FOLDER"),
+    ] = None,
     tiny: Annotated[
         bool,
         typer.Option("--tiny", help="The smallest run: it shows that everything works and measures nothing."),
@@ -54,6 +61,8 @@ def bench(
         "repeats": repeats,
         "max_connections": max_connections,
         "seconds": seconds,
+        "data": data,
+        "out": out,
     }
     given = {option: value for option, value in options.items() if value is not None}
     return measured(run(name, given, tiny=tiny, report=print_message))
@@ -85,6 +94,10 @@ def _print(result: Result) -> None:
     )
     for name, figure in result.figures.items():
         table.add_row(name.replace("_", " "), f"{figure:.3f}", style="bold")
+    if result.rows:
+        output().print(table)
+        print_rows(tuple(result.rows[0]), result.rows[1:])
+        return
     for name, value in result.details.items():
         table.add_row(name.replace("_", " "), safe(str(value)))
     output().print(table)

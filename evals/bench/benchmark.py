@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from statistics import fmean
 from types import ModuleType
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "memory": "growth of resident memory over a long batch",
     "fusion": "queries a second of MidFusion and LateFusion, relative to EarlyFusion, document encoded",
     "embedded": "time of plain transformers for votes and reflections, relative to the embedded engine",
+    "verification": "AUC of all signals on wrong statements, relative to the model alone",
 }
 """Benchmarks of an installation, each with its description."""
 
@@ -55,6 +56,7 @@ class Result:
         figure: `ratio` is numerator over denominator, `growth_mb` numerator minus denominator.
         details: Whatever else helps to read the figure, as JSON values.
         figures: Further figures by name, if a benchmark has more than one.
+        rows: A table for people, its header first.
     """
 
     benchmark: str
@@ -63,6 +65,7 @@ class Result:
     figure: Figure = "ratio"
     details: Mapping[str, Any] = field(default_factory=dict)
     figures: Mapping[str, float] = field(default_factory=dict)
+    rows: Sequence[Sequence[str]] = ()
 
     @property
     def value(self) -> float:
@@ -112,7 +115,10 @@ class Suite:
 
 
 INSTALLATION = Suite(
-    "evals.bench", "bench", BENCHMARKS, ("model", "cases", "repeats", "max_connections", "seconds")
+    "evals.bench",
+    "bench",
+    BENCHMARKS,
+    ("model", "cases", "repeats", "max_connections", "seconds", "data", "out"),
 )
 
 

@@ -1,0 +1,246 @@
+"""How well statements without support, and questions without an answer, are recognised.
+
+Three sets: sentences of the packaged clinicians' answers against wrong versions of them that rules make;
+claims of SciFact against the sentences that support or contradict them, and against abstracts on something
+else; and the questions of the packaged `batch.xml` against each other's notes. Rules and thresholds are chosen
+on one half of the cases and claims and reported on the other. Replies are kept in `--out`, so that a second
+run asks nothing twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cases.load import packaged_cases
+from cases.records import Case
+from cases.texts import plural
+from evals.bench.benchmark import BenchError, Part, Report, Result
+from evals.bench.measuring import scratch_folder
+from evals.bench.workload import repeated_cases
+from evals.statements.measures import Separation, balanced, fit_weights, separation, threshold
+from evals.statements.sets import (
+    RIGHT,
+    UNRELATED,
+    Item,
+    SetName,
+    first_half,
+    invented_statements,
+    scifact_statements,
+    unanswerable_questions,
+)
+from nodes.core.choice_confidence import choice_log_odds
+from nodes.core.wording import one_line
+from nodes.core.yes_no import NO, ONE_TOKEN, YES, yes_or_no
+from nodes.question.judge_answerability import JUDGE_ANSWERABILITY
+from nodes.verification.text_checks import check_text
+from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED
+from prompts import PromptSet
+from prompts.loader import load_prompts
+from ranking.rankers.load import load_ranker
+from ranking.rankers.ranker import Ranker
+from runs.record.folder import CALLS
+from serving.backends import connect
+from serving.journal.journal import Journal
+from serving.protocol.limits import Limits
+from serving.protocol.messages import Message
+from serving.protocol.model_name import parse_model_name
+from serving.protocol.request import Reply, Request
+from serving.requests.client import ModelClient
+
+_ANSWERED = yes_or_no("answer_stated")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is measured.
+
+    Attributes:
+        data: SciFact's folder, with claims and abstracts; without it that set is left out.
+        out: Folder that keeps the replies.
+        cases: Packaged cases whose answers are used, and claims that are drawn from SciFact.
+        prompts: Version whose questions are asked.
+        ranker: Whose scores are a signal.
+    """
+
+    model: str
+    data: str | None = None
+    out: str | None = None
+    cases: int = 40
+    claims: int = 200
+    prompts: str = "laptop"
+    ranker: str = "support"
+
+
+TINY = {"cases": 2, "claims": 4}
+
+_SIGNALS = ("model", "ranker", "unstated", "contradicting")
+"""The columns of the rule, as in `SupportRule`: log-odds of both, and numbers of faults, negative."""
+
+
+def measure(options: Options, report: Report) -> Result:
+    """Ask the model about every statement and question that `--out` does not know yet.
+
+    Raises:
+        BenchError: The model gives no log-probabilities, or failed.
+        InputError: SciFact cannot be read.
+    """
+    ranker = load_ranker(options.ranker)
+    items = _items(options, ranker)
+    report(f"{plural(len(items), 'statement')} and questions")
+    if options.out is None:
+        with scratch_folder() as folder:
+            log_odds = asyncio.run(_ask(items, options, folder / CALLS, report))
+    else:
+        folder = Path(options.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        log_odds = asyncio.run(_ask(items, options, folder / CALLS, report))
+    return result(items, log_odds, ranker)
+
+
+def _items(options: Options, ranker: Ranker) -> list[Item]:
+    def nearest(text: str, sentences: Sequence[str]) -> list[int]:
+        return [int(place) for place in np.argsort(-np.asarray(ranker.rank(text, sentences).scores))]
+
+    cases = repeated_cases(options.cases)
+    batch = [case for case in packaged_cases("batch.xml") if isinstance(case, Case)]
+    items = [*invented_statements(cases), *unanswerable_questions(batch[: options.cases])]
+    if options.data is not None:
+        items += scifact_statements(Path(options.data), options.claims, nearest)
+    return items
+
+
+async def _ask(items: Sequence[Item], options: Options, journal: Path, report: Report) -> list[float]:
+    """Log-odds of Yes for each; questions on one record together, so that it is read once."""
+    contracts = (*VERIFY_ANSWER.prompts, *JUDGE_ANSWERABILITY.prompts)
+    prompts = load_prompts(options.prompts, contracts)
+    backend = connect(parse_model_name(options.model))
+    if not backend.weighs_choices:
+        raise BenchError(f"{options.model} gives no log-probabilities, which this benchmark compares")
+    found: list[float] = []
+    with closing(Journal(journal)) as calls:
+        async with aclosing(ModelClient({"verify": backend}, calls, Limits())) as client:
+            for (name, _), same in groupby(items, lambda one: (one.set, one.cited or one.note)):
+                found += await asyncio.gather(*(_weigh(client, prompts, one) for one in same))
+                report(f"{len(found)} of {len(items)}: {name}")
+    return found
+
+
+async def _weigh(client: ModelClient, prompts: PromptSet, item: Item) -> float:
+    asks_question = item.set == "unanswerable"
+    record = "\n".join(f"{one.id}: {one_line(one.text)}" for one in item.cited or item.note)
+    turns = (
+        prompts["answer_stated"].render({"question": one_line(item.text), "sentences": record})
+        if asks_question
+        else prompts["verify_statement"].render(
+            {"question": "", "record": record, "statement": one_line(item.text)}
+        )
+    )
+    messages = tuple(Message(role, text) for role, text in turns)
+    reply = _ANSWERED if asks_question else WEIGHED
+    (outcome,) = await client.ask(Request("verify", item.group, messages, reply, max_tokens=ONE_TOKEN))
+    if not isinstance(outcome, Reply):
+        raise BenchError(f"{item.set} {item.group}: {outcome.error}")
+    token = next((token for token in outcome.logprobs if token.token.strip()), None)
+    log_odds = None if token is None else choice_log_odds(token, YES, NO)
+    if log_odds is None:
+        raise BenchError(f"{item.set} {item.group}: neither {YES} nor {NO} is among the likeliest tokens")
+    return log_odds
+
+
+def result(items: Sequence[Item], log_odds: Sequence[float], ranker: Ranker) -> Result:
+    """Compare the signals, alone and added up."""
+    table = np.array([_signals(one, model, ranker) for one, model in zip(items, log_odds, strict=True)])
+    first = {name: first_half(one for one in items if one.set == name) for name in {one.set for one in items}}
+    chosen_on = [one.group in first[one.set] for one in items]
+    statements = [one.set != "unanswerable" for one in items]
+    fitted = [place for place, one in enumerate(items) if statements[place] and chosen_on[place]]
+    weights, intercept = fit_weights(
+        table[fitted],
+        [items[place].is_right for place in fitted],
+        balanced([(items[place].set, items[place].is_right) for place in fitted]),
+    )
+    combined = np.where(statements, table @ weights + intercept, table[:, 0])
+    scores = {
+        "model": table[:, 0],
+        "ranker": table[:, 1],
+        "text checks": table[:, 2] + table[:, 3],
+        "combined": combined,
+    }
+    rows: list[tuple[str, ...]] = [("set", "signal", "AUC", "right ones marked", "caught", "AUC by kind")]
+    found: dict[SetName, dict[str, Separation]] = {}
+    for name in dict.fromkeys(one.set for one in items):
+        places = [place for place, one in enumerate(items) if one.set == name]
+        for signal, values in scores.items():
+            if name == "unanswerable" and signal in ("text checks", "combined"):
+                continue
+            one = separation(
+                [items[place].kind for place in places],
+                [float(values[place]) for place in places],
+                [chosen_on[place] for place in places],
+                RIGHT,
+            )
+            found.setdefault(name, {})[signal] = one
+            rows.append((name, signal, *_cells(one)))
+    least = {
+        "statement": _least(items, combined, chosen_on, "invented"),
+        "question": _least(items, table[:, 0], chosen_on, "unanswerable"),
+    }
+    rule = {**dict(zip(_SIGNALS, (round(float(one), 4) for one in weights), strict=True))}
+    return Result(
+        "verification",
+        Part("AUC of all signals, invented statements", "", (found["invented"]["combined"].auc,)),
+        Part("AUC of the model alone", "", (found["invented"]["model"].auc,)),
+        details={
+            "statements": len(items),
+            "rule": {**rule, "intercept": round(intercept, 4)},
+            "least": {name: round(float(1 / (1 + np.exp(-value))), 4) for name, value in least.items()},
+            "sets": {
+                name: {signal: _as_json(one) for signal, one in its.items()} for name, its in found.items()
+            },
+        },
+        rows=tuple(rows),
+    )
+
+
+def _signals(item: Item, model: float, ranker: Ranker) -> tuple[float, float, float, float]:
+    record = item.cited or item.note
+    best = float(max(ranker.rank(item.text, [one.text for one in record]).scores))
+    faults = [] if item.set == "unanswerable" else check_text(item.text, item.cited, item.note)
+    contradicting = sum(fault["contradicts"] for fault in faults)
+    return model, best, float(contradicting - len(faults)), float(-contradicting)
+
+
+def _least(items: Sequence[Item], scores: Any, chosen_on: Sequence[bool], name: SetName) -> float:
+    return threshold(
+        [
+            float(score)
+            for one, score, first in zip(items, scores, chosen_on, strict=True)
+            if first and one.set == name and one.is_right
+        ]
+    )
+
+
+def _cells(one: Separation) -> tuple[str, ...]:
+    caught = ", ".join(f"{kind} {share:.0%}" for kind, share in one.caught.items())
+    by_kind = ", ".join(f"{kind} {value:.2f}" for kind, value in one.auc_of.items())
+    return f"{one.auc:.3f}", f"{one.marked:.0%}", caught, by_kind
+
+
+def _as_json(one: Separation) -> Mapping[str, Any]:
+    def rounded(values: Mapping[str, float]) -> dict[str, float]:
+        return {kind: round(value, 4) for kind, value in values.items()}
+
+    return {
+        "auc": round(one.auc, 4),
+        "auc_by_kind": rounded(one.auc_of),
+        "right_marked": round(one.marked, 4),
+        "caught": rounded(one.caught),
+    }

@@ -1,0 +1,106 @@
+"""How well a score tells right statements from wrong ones, and the rule that adds several signals up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+Floats = NDArray[np.float64]
+
+FALSE_ALARMS = 0.05
+"""Share of right statements that a threshold may mark on the half that it is chosen on."""
+
+
+def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
+    """Probability that a right statement scores above a wrong one, ties counted half; NaN if either lacks."""
+    if not (right and wrong):
+        return float("nan")
+    ranks = rankdata([*right, *wrong])[: len(right)]
+    return float((ranks.sum() - len(right) * (len(right) + 1) / 2) / (len(right) * len(wrong)))
+
+
+def threshold(right: Sequence[float], share: float = FALSE_ALARMS) -> float:
+    """The highest score below which at most a share of right statements lies."""
+    ordered = sorted(right)
+    return ordered[int(share * len(ordered))]
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """What a score is worth on the half that its threshold was not chosen on.
+
+    Attributes:
+        auc: Right against all wrong ones; `auc_of` against each kind.
+        marked: Share of right ones below the threshold.
+        caught: Share of wrong ones below it, by kind.
+    """
+
+    auc: float
+    auc_of: Mapping[str, float]
+    marked: float
+    caught: Mapping[str, float]
+
+
+def separation(
+    kinds: Sequence[str], scores: Sequence[float], chosen_on: Sequence[bool], right: str
+) -> Separation:
+    """Choose the threshold on one half, and report the other.
+
+    Args:
+        kinds: Of each statement: `right`, or what is wrong with it.
+        scores: High for right ones.
+        chosen_on: Whether it is of the half that the threshold is chosen on.
+        right: The kind of right ones.
+    """
+    rows = list(zip(kinds, scores, chosen_on, strict=True))
+    least = threshold([score for kind, score, first in rows if first and kind == right])
+    held_out = [(kind, score) for kind, score, first in rows if not first]
+    of = {
+        kind: [score for its, score in held_out if its == kind]
+        for kind in dict.fromkeys(kind for kind, _ in held_out)
+    }
+    rights = of.pop(right)
+    return Separation(
+        auc(rights, [score for scores in of.values() for score in scores]),
+        {kind: auc(rights, scores) for kind, scores in of.items()},
+        _below(rights, least),
+        {kind: _below(scores, least) for kind, scores in of.items()},
+    )
+
+
+def _below(scores: Sequence[float], least: float) -> float:
+    return sum(score < least for score in scores) / len(scores)
+
+
+def fit_weights(signals: Floats, right: Sequence[bool], weights: Sequence[float]) -> tuple[Floats, float]:
+    """Weights and intercept of a logistic rule; a signal whose weight would be negative is left out.
+
+    Args:
+        signals: Shape (statements, signals).
+        right: Of each statement.
+        weights: Of each statement in the fit.
+
+    Returns:
+        Weights of shape (signals,), none below 0, and the intercept.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    used = list(range(signals.shape[1]))
+    while True:
+        model = LogisticRegression(max_iter=1000).fit(signals[:, used], right, sample_weight=weights)
+        coefficients = model.coef_[0]
+        if coefficients.min() >= 0:
+            found = np.zeros(signals.shape[1])
+            found[used] = coefficients
+            return found, float(model.intercept_[0])
+        used.pop(int(coefficients.argmin()))
+
+
+def balanced(groups: Sequence[tuple[str, bool]]) -> list[float]:
+    """A weight for each statement, so that right and wrong ones of every set weigh the same together."""
+    counts = {group: groups.count(group) for group in set(groups)}
+    return [len(groups) / (len(counts) * counts[group]) for group in groups]

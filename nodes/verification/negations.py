@@ -1,0 +1,116 @@
+"""What a text denies: which words of each clause a negation or a prohibition governs.
+
+After NegEx (Chapman et al. 2001): a cue governs the words up to the end of its clause. Words of permission
+are cues like any other, as "the drug was stopped" and "do not restart the drug" agree on the drug.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from nodes.verification.words import STEMMER, STOP, word_set
+
+_BEFORE = word_set(
+    "no not never without cannot don't doesn't didn't isn't wasn't weren't won't shouldn't denies denied"
+    " denying absent avoid avoiding neither nor lacks lacked excludes excluded against refuse refused"
+    " declined forbids stop stopped hold held withheld withhold discontinue discontinued unlikely ineligible"
+)
+"""Cues that govern what follows."""
+
+_AFTER = word_set(
+    "stopped held withheld discontinued excluded negative absent deferred cancelled contraindicated"
+    " prohibited forbidden avoided unlikely denied declined failed"
+)
+"""Cues that govern what comes before, in a passive clause."""
+
+_PASSIVE = word_set("is are was were be been being remain remains remained")
+_VERBS = word_set(
+    "is are was were be has had have can could may might should must will would did does remains"
+)
+_NEW_CLAUSE = _VERBS | word_set("he she it they the")
+_TURNS = word_set(". ; : ( ) but although however though whereas while because so until unless if after")
+_REWRITES = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"\bno (?:sooner|later|more|less|fewer) than\b|\bnot only\b|\beven if not\b|\bno change\b", " "),
+        (r"\bno longer\b", "not"),
+        (r"\bnon-", "no "),
+        (r"\bnegative for\b", "no"),
+        (r"\bfail(?:s|ed|ing)? to\b|\bfree of\b", "not"),
+        (r"\bruled out\b", "excluded"),
+    )
+)
+_WORD = re.compile(r"[a-z][a-z'-]*[a-z]|[.;,:()]", re.IGNORECASE)
+_EITHER = frozenset({True, False})
+_FEW = 2
+"""Words between two commas that may be an item of a list that goes on."""
+
+
+@lru_cache(maxsize=1024)
+def clauses(text: str, *, lenient: bool = False) -> tuple[Mapping[str, frozenset[bool]], ...]:
+    """The clauses of a plain text: stems of their words, each with {True} if it is denied, else {False}.
+
+    "The drug should not be given" denies the drug as well as the giving; a lenient reader takes the drug both
+    ways, {True, False}.
+    """
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    words = [match[0].lower() for match in _WORD.finditer(text)]
+    parts: list[list[str]] = [[]]
+    for word, following in zip(words, [*words[1:], "."], strict=True):
+        if word in _TURNS or (word == "and" and following in _NEW_CLAUSE):
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    found = ({STEMMER.stemWord(word): ways for word, ways in _governed(part, lenient)} for part in parts)
+    return tuple(clause for clause in found if clause)
+
+
+@lru_cache(maxsize=1024)
+def denials(text: str) -> Mapping[str, frozenset[bool]]:
+    """Stems of a plain text with every way in which its clauses have them, read leniently."""
+    found: dict[str, frozenset[bool]] = {}
+    for clause in clauses(text, lenient=True):
+        for stem, ways in clause.items():
+            found[stem] = found.get(stem, frozenset()) | ways
+    return found
+
+
+def _governed(clause: Sequence[str], lenient: bool) -> list[tuple[str, frozenset[bool]]]:
+    """A comma ends the reach of a cue unless a list goes on."""
+    found: list[tuple[str, frozenset[bool]]] = []
+    denied = False
+    part = 0
+    for place, word in enumerate(clause):
+        if word == ",":
+            rest = clause[place + 1 :]
+            until = rest.index(",") if "," in rest else len(rest)
+            denied = denied and (until <= _FEW or "or" in rest[: until + 1] or "nor" in rest[: until + 1])
+            part = place + 1
+        elif word in _AFTER and clause[place + 1 : place + 2] != ["to"] and _looks_back(clause, place, part):
+            found = [(other, _reversed(ways)) for other, ways in found]
+        elif word in _BEFORE:
+            denied = not denied
+            if place > part and (lenient or _denies_before(clause[place - 1 : place + 2])):
+                found = [(other, _EITHER if lenient else _reversed(ways)) for other, ways in found]
+        elif word not in STOP:
+            found.append((word, frozenset({denied})))
+    return found
+
+
+def _reversed(ways: frozenset[bool]) -> frozenset[bool]:
+    return frozenset(not way for way in ways)
+
+
+def _denies_before(words: Sequence[str]) -> bool:
+    """Whether the cue in the middle or at the end denies a verb: "was not given", "not resumed", "cannot"."""
+    before, cue, *after = words
+    return cue == "cannot" or (
+        cue in ("not", "never") and (before in _VERBS or any(word.endswith("ed") for word in after))
+    )
+
+
+def _looks_back(clause: Sequence[str], place: int, part: int) -> bool:
+    return clause[place] == "failed" or any(word in _PASSIVE for word in clause[max(part, place - 4) : place])
