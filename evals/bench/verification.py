@@ -2,9 +2,9 @@
 
 Three sets: sentences of the packaged clinicians' answers against wrong versions of them that rules make;
 claims of SciFact against the sentences that support or contradict them, and against abstracts on something
-else; and the questions of the packaged `batch.xml` against each other's notes. Rules and thresholds are chosen
-on one half of the cases and claims and reported on the other. Replies are kept in `--out`, so that a second
-run asks nothing twice.
+else; and the questions of the packaged `batch.xml` against each other's notes. Rules and thresholds are
+chosen on one half of the cases and claims and reported on the other. Replies are kept in `--out`, so that a
+second run asks nothing twice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from evals.bench.workload import repeated_cases
 from evals.statements.measures import Separation, balanced, fit_weights, separation, threshold
 from evals.statements.sets import (
     RIGHT,
-    UNRELATED,
     Item,
     SetName,
     first_half,
@@ -45,7 +44,7 @@ from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED
 from prompts import PromptSet
 from prompts.loader import load_prompts
 from ranking.rankers.load import load_ranker
-from ranking.rankers.ranker import Ranker
+from ranking.rankers.ranker import Ranker, rank_queries
 from runs.record.folder import CALLS
 from serving.backends import connect
 from serving.journal.journal import Journal
@@ -157,7 +156,10 @@ async def _weigh(client: ModelClient, prompts: PromptSet, item: Item) -> float:
 
 def result(items: Sequence[Item], log_odds: Sequence[float], ranker: Ranker) -> Result:
     """Compare the signals, alone and added up."""
-    table = np.array([_signals(one, model, ranker) for one, model in zip(items, log_odds, strict=True)])
+    ranked = _ranked(items, ranker)
+    table = np.array(
+        [(model, best, *_faults(one)) for one, model, best in zip(items, log_odds, ranked, strict=True)]
+    )
     first = {name: first_half(one for one in items if one.set == name) for name in {one.set for one in items}}
     chosen_on = [one.group in first[one.set] for one in items]
     statements = [one.set != "unanswerable" for one in items]
@@ -210,12 +212,22 @@ def result(items: Sequence[Item], log_odds: Sequence[float], ranker: Ranker) -> 
     )
 
 
-def _signals(item: Item, model: float, ranker: Ranker) -> tuple[float, float, float, float]:
-    record = item.cited or item.note
-    best = float(max(ranker.rank(item.text, [one.text for one in record]).scores))
-    faults = [] if item.set == "unanswerable" else check_text(item.text, item.cited, item.note)
+def _ranked(items: Sequence[Item], ranker: Ranker) -> list[float]:
+    """The highest score over the record of each; statements on one record together."""
+    found: list[float] = []
+    for record, same in groupby(items, lambda one: one.cited or one.note):
+        rankings = rank_queries(ranker, [one.text for one in same], [one.text for one in record])
+        found += [float(max(ranked.scores)) for ranked in rankings]
+    return found
+
+
+def _faults(item: Item) -> tuple[float, float]:
+    """Faults that are merely not stated, and contradictions, as numbers that grow with support."""
+    if item.set == "unanswerable":
+        return 0.0, 0.0
+    faults = check_text(item.text, item.cited, item.note)
     contradicting = sum(fault["contradicts"] for fault in faults)
-    return model, best, float(contradicting - len(faults)), float(-contradicting)
+    return float(contradicting - len(faults)), float(-contradicting)
 
 
 def _least(items: Sequence[Item], scores: Any, chosen_on: Sequence[bool], name: SetName) -> float:

@@ -12,7 +12,7 @@ from cases.records import Case, Sentence
 from cases.texts import hash64, hash_order
 from evals.published_cases import sample
 from evals.statements.corruptions import corruptions
-from ranking.readers.scifact import read_judged_claims
+from ranking.readers.scifact import JudgedClaim, read_judged_claims
 
 SetName = Literal["invented", "scifact", "unanswerable"]
 
@@ -82,7 +82,9 @@ def scifact_statements(path: Path, claims: int, nearest: Nearest, seed: int = SE
     Raises:
         InputError: A file cannot be read.
     """
-    first = {one.id: one for one in reversed(list(read_judged_claims(path)))}
+    first: dict[str, JudgedClaim] = {}
+    for one in read_judged_claims(path):
+        first.setdefault(one.id, one)
     chosen = sample(list(first.values()), claims, seed, lambda one: one.id)
     items = []
     for one in chosen:
