@@ -28,6 +28,7 @@ from evals.bench.workload import repeated_cases
 from evals.statements.measures import Separation, balanced, fit_weights, separation, threshold
 from evals.statements.sets import (
     RIGHT,
+    UNRELATED,
     Item,
     SetName,
     first_half,
@@ -113,7 +114,8 @@ def _items(options: Options, ranker: Ranker) -> list[Item]:
     items = [*invented_statements(cases), *unanswerable_questions(batch[: options.cases])]
     if options.data is not None:
         items += scifact_statements(Path(options.data), options.claims, nearest)
-    return items
+    # Of most use first, if the run is broken off.
+    return sorted(items, key=lambda one: one.set == "scifact" and one.kind == UNRELATED)
 
 
 async def _ask(items: Sequence[Item], options: Options, journal: Path, report: Report) -> list[float]:
