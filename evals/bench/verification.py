@@ -38,8 +38,8 @@ from evals.statements.sets import (
 )
 from nodes.core.choice_confidence import choice_log_odds
 from nodes.core.wording import one_line
-from nodes.core.yes_no import NO, ONE_TOKEN, YES, yes_or_no
-from nodes.question.judge_answerability import JUDGE_ANSWERABILITY
+from nodes.core.yes_no import NO, ONE_TOKEN, YES
+from nodes.question.judge_answerability import JUDGE_ANSWERABILITY, NEUTRAL_RECORD, STATED
 from nodes.verification.text_checks import check_text
 from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED
 from prompts import PromptSet
@@ -52,10 +52,12 @@ from serving.journal.journal import Journal
 from serving.protocol.limits import Limits
 from serving.protocol.messages import Message
 from serving.protocol.model_name import parse_model_name
+from serving.protocol.reply import ReplyFormat
 from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
 
-_ANSWERED = yes_or_no("answer_stated")
+_CONTRAST = 0.75
+"""Of recipe `laptop`: the share of the log-odds for a neutral record that is taken off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +137,28 @@ async def _ask(items: Sequence[Item], options: Options, journal: Path, report: R
 
 
 async def _weigh(client: ModelClient, prompts: PromptSet, item: Item) -> float:
-    asks_question = item.set == "unanswerable"
     record = "\n".join(f"{one.id}: {one_line(one.text)}" for one in item.cited or item.note)
-    turns = (
-        prompts["answer_stated"].render({"question": one_line(item.text), "sentences": record})
-        if asks_question
-        else prompts["verify_statement"].render(
-            {"question": "", "record": record, "statement": one_line(item.text)}
+    text = one_line(item.text)
+
+    async def log_odds(name: str, reply: ReplyFormat[str], variables: Mapping[str, str]) -> float:
+        turns = prompts[name].render({"narrative": "", **variables})
+        messages = tuple(Message(role, its) for role, its in turns)
+        (outcome,) = await client.ask(Request("verify", item.group, messages, reply, max_tokens=ONE_TOKEN))
+        if not isinstance(outcome, Reply):
+            raise BenchError(f"{item.set} {item.group}: {outcome.error}")
+        token = next((token for token in outcome.logprobs if token.token.strip()), None)
+        found = None if token is None else choice_log_odds(token, YES, NO)
+        if found is None:
+            raise BenchError(f"{item.set} {item.group}: neither {YES} nor {NO} is among the likeliest tokens")
+        return found
+
+    if item.set != "unanswerable":
+        return await log_odds(
+            "verify_statement", WEIGHED, {"question": "", "record": record, "statement": text}
         )
-    )
-    messages = tuple(Message(role, text) for role, text in turns)
-    reply = _ANSWERED if asks_question else WEIGHED
-    (outcome,) = await client.ask(Request("verify", item.group, messages, reply, max_tokens=ONE_TOKEN))
-    if not isinstance(outcome, Reply):
-        raise BenchError(f"{item.set} {item.group}: {outcome.error}")
-    token = next((token for token in outcome.logprobs if token.token.strip()), None)
-    log_odds = None if token is None else choice_log_odds(token, YES, NO)
-    if log_odds is None:
-        raise BenchError(f"{item.set} {item.group}: neither {YES} nor {NO} is among the likeliest tokens")
-    return log_odds
+    stated = await log_odds("answer_stated", STATED, {"question": text, "sentences": record})
+    neutral = await log_odds("answer_stated", STATED, {"question": text, "sentences": NEUTRAL_RECORD})
+    return stated - _CONTRAST * neutral
 
 
 def result(items: Sequence[Item], log_odds: Sequence[float], ranker: Ranker) -> Result:

@@ -30,6 +30,16 @@ _ANSWERS = get_args(Answerable)
 
 STATED = yes_or_no("answer_stated")
 
+NEUTRAL_RECORD = """1: A 44-year-old woman was admitted for elective repair of an umbilical hernia.
+2: She has hay fever and takes cetirizine 10 mg when needed.
+3: The operation took 50 minutes and there was no complication.
+4: Temperature was 36.8 and blood pressure 122/76 on the ward.
+5: Pain was controlled with acetaminophen 1 g four times a day.
+6: She ate a normal supper and walked to the bathroom alone.
+7: She was discharged the next morning with her sister.
+8: The wound is to be seen in the surgical clinic in two weeks."""
+"""An invented record on something else: to some questions small models say Yes whatever the record is."""
+
 
 class AnswerabilitySettings(RecipeSection):
     """Whether the note can answer the question.
@@ -39,12 +49,15 @@ class AnswerabilitySettings(RecipeSection):
             probability; `auto` is `token` if the model gives log-probabilities, else `json`; `none` asks
             nothing.
         least: With `token`, P(Yes) from which on the note answers the question.
+        contrast: With `token`, how much of the log-odds of Yes for an invented record on something else is
+            taken off first; 0 does not ask about it.
     """
 
     word_for: ClassVar[str | None] = "reply"
 
     reply: Literal["none", "json", "token", "auto"] = "json"
     least: float = Field(0.5, ge=0, le=1)
+    contrast: float = Field(0.0, ge=0, le=2)
     temperature: float = Field(0.0, ge=0, le=2)
     max_tokens: int = Field(128, ge=16)
 
@@ -142,9 +155,14 @@ async def judge_answerability(
     facts: dict[str, Any] = {}
     if by_token:
         asked = {"question": prompt.messages}
-        ballot = await ask_yes_or_no(context, "verify", case.id, asked, STATED, "questions with a reply")
+        if settings.contrast:
+            asked["neutral"] = context.messages(name, {**variables, "sentences": NEUTRAL_RECORD})
+        ballot = await ask_yes_or_no(
+            context, "verify", case.id, asked, STATED, "questions with a reply", len(asked)
+        )
         calls: Sequence[CallRecord] = ballot.calls
-        share = probability(ballot.replies["question"].value)
+        neutral = ballot.replies["neutral"].value if settings.contrast else 0.0
+        share = probability(ballot.replies["question"].value - settings.contrast * neutral)
         found = Answerability("yes" if share >= settings.least else "no", [])
         facts["probability"] = share
     else:

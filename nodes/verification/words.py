@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 def stems(text: str) -> list[str]:
     """Stems of the words of three letters or more, without those that every sentence has."""
     words = (word.lower() for word in re.findall(r"[a-z]{3,}", text, re.IGNORECASE))
-    return STEMMER.stemWords([word for word in words if word not in STOP])
+    return list(STEMMER.stemWords([word for word in words if word not in STOP]))
 
 
 def telling(text: str) -> frozenset[str]:
