@@ -59,12 +59,8 @@ def invented_statements(cases: Iterable[Case]) -> list[Item]:
         for sentence in case.gold.answer_sentences or ():
             named = set(sentence.citations or ())
             cited = tuple(one for one in case.sentences if one.id in named)
-            versions: dict[str, str] = {RIGHT: sentence.text}
-            versions.update(corruptions(sentence.text))
-            items += [
-                Item("invented", kind, case.id, text, cited, case.sentences)
-                for kind, text in versions.items()
-            ]
+            versions: list[tuple[str, str]] = [(RIGHT, sentence.text), *corruptions(sentence.text).items()]
+            items += [Item("invented", kind, case.id, text, cited, case.sentences) for kind, text in versions]
     return items
 
 

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from nodes.core.failure import NodeFailure
-from nodes.question.judge_answerability import Answerability, judge_answerability, parse_answerability
+from nodes.question.judge_answerability import (
+    NEUTRAL_RECORD,
+    Answerability,
+    judge_answerability,
+    parse_answerability,
+)
+from serving.backends.scripted import ScriptedCall
 from serving.protocol.errors import InvalidReply
 from tests.nodes.builders import Bench, asked, case, facts, flags, run_node, script
 
@@ -69,6 +75,19 @@ async def test_one_token_decides_by_its_probability(bench: Bench, share: float, 
     assert facts(update)["probability"] == pytest.approx(share, abs=1e-4)
     (call,) = asked(context, "verify")
     assert call.choices == ("Yes", "No")
+
+
+async def test_what_the_model_says_of_any_record_is_taken_off(bench: Bench) -> None:
+    def weighed(call: ScriptedCall) -> str:
+        share = 0.8 if NEUTRAL_RECORD in call.prompt[-1][1] else 0.9
+        return json.dumps({"Yes": share, "No": 1 - share})
+
+    values = {"reply": "token", "least": 0.6, "contrast": 1.0}
+    context = bench.context(system="triage", replies=script(verify=weighed), answerability=values)
+    update = await run_node(judge_answerability, {"case_id": "q"}, context)
+    # Odds of 9 over odds of 4.
+    assert facts(update)["probability"] == pytest.approx(9 / 13, abs=1e-4)
+    assert len(asked(context, "verify")) == 2
 
 
 async def test_a_model_without_log_probabilities_is_asked_in_json(bench: Bench) -> None:
