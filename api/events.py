@@ -1,9 +1,9 @@
-"""What a run does, as server-sent events: decisions from its trace, and steps while they happen.
+"""Progress of a run as server-sent events: decisions from its trace, and steps while they happen.
 
-A decision is on disk before it is sent, and its id says where: a client that comes back with the id of the
-last event that it saw goes on behind it, even at another process. Steps tell at once that a node has begun or
-ended; they have no id, and a new stream begins with the latest of the session, so that whoever is late sees
-what is under way. Decisions say the same for good when the case ends.
+A decision is on disk before it is sent, and its id is its position: a client that reconnects with the id of
+its last event continues after it, even at another process. Steps report at once that a node has begun or
+ended; they lack ids, and a new stream begins with the latest of the session, so late clients see current
+work. Decisions are final when the case ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Position(NamedTuple):
 
 
 def position_of(id_: str | None) -> Position:
-    """Where a client wants to go on; the beginning for an id that is none of ours."""
+    """Position to continue from; the beginning for a foreign id."""
     found = _ID.fullmatch(id_ or "")
     if found is None:
         return Position()
@@ -54,11 +54,11 @@ def position_of(id_: str | None) -> Position:
 
 
 class State(NamedTuple):
-    """How a run stands.
+    """State of a run.
 
     Attributes:
-        ended: Whether nothing more comes unless somebody lets it go on.
-        fields: What the last event says of it.
+        ended: Whether no more events follow unless somebody resumes it.
+        fields: Fields of the last event.
     """
 
     ended: bool
@@ -71,7 +71,7 @@ Look = Callable[[], State | None]
 async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterator[ServerSentEvent]:
     """All events of a run from a position on, until it ends.
 
-    `look` tells how the run stands, None once the caller may not read it any more; it is called in a thread.
+    `look` returns the state of the run, None once the caller may no longer read it; called in a thread.
     """
     position = since
     with hub.listening(job.record.id) as listener:

@@ -15,11 +15,11 @@ from cases.texts import plural
 
 _RETRY_AFTER = {"Retry-After": "5"}
 MAX_STEPS = 500
-"""Steps that are kept of a run for readers that are late or slow; of older ones the decisions tell later."""
+"""Steps kept per run for late or slow readers; decisions later cover older ones."""
 
 
 class Listener:
-    """What one stream has not sent yet."""
+    """Unsent events of one stream."""
 
     def __init__(self, steps: Iterable[dict[str, Any]]) -> None:
         self.steps: deque[dict[str, Any]] = deque(steps, maxlen=MAX_STEPS)
@@ -27,7 +27,7 @@ class Listener:
 
 
 class Hub:
-    """All streams, by run. Any thread may call `tell` and `forget`, the streams' loop everything else."""
+    """All streams, by run. Any thread may call `tell` and `forget`; only the streams' loop calls the rest."""
 
     def __init__(self) -> None:
         self._listeners: dict[str, set[Listener]] = {}

@@ -1,8 +1,7 @@
-"""What was submitted: one small file a job, beside the folder of runs, so that a restart knows everything.
+"""Submitted jobs: one small file per job, next to the folder of runs, so that a restart finds all of them.
 
-The run of job `J` is the folder `J`, an ordinary run. What it was submitted with is in `.jobs/J`: its case
-file, and `job.json`, which is written last. A folder without that file was left by a kill, and nobody was
-told of it.
+The run of job `J` is the folder `J`, an ordinary run. Its submission is in `.jobs/J`: its case file, and
+`job.json`, which is written last. A folder without that file was left by a kill, and nobody was told of it.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Closed = Literal["cancelled", "failed", "stopped"]
 
 
 class Record(BaseModel):
-    """What `job.json` holds.
+    """Content of `job.json`.
 
     Attributes:
         model: As the operator named it.
@@ -66,14 +65,14 @@ class Record(BaseModel):
 
 @dataclass(slots=True)
 class Job:
-    """A job, with what is remembered of its run."""
+    """A job, with cached facts of its run."""
 
     record: Record
     path: Path
     _known: tuple[tuple[int, int, int], Manifest] | None = None
 
     def manifest(self) -> Manifest | None:
-        """Of its run, read again once it has changed; None before the run has begun.
+        """Manifest of its run, reread after changes; None before the run has begun.
 
         Raises:
             RunError: It cannot be read.
@@ -92,7 +91,7 @@ class Jobs:
     """All jobs of one folder of runs, which one service has at a time. Any thread may call every method."""
 
     def __init__(self, root: Path, policies: Iterable[HeldPolicy] = ()) -> None:
-        """Take the folder, and read what was submitted before.
+        """Take the folder, and read earlier submissions.
 
         Raises:
             RunError: Another service has the folder, or a file of a job is damaged.

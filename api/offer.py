@@ -1,4 +1,4 @@
-"""What the operator lets clients choose, and how much of it."""
+"""Choices that the operator offers to clients, and their limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a client has chosen, complete and allowed."""
+    """A client's choice, completed and allowed."""
 
     system: str
     recipe: str
@@ -51,7 +51,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Offer:
-    """What clients may choose from.
+    """Choices offered to clients.
 
     Attributes:
         models: Model strings by the name that clients see; the first is the default.
@@ -100,7 +100,7 @@ class Offer:
     def choose(
         self, system: str | None, recipe: str | None, model: str | None, settings: Mapping[str, Any]
     ) -> Choice:
-        """Fill in what a client has left open.
+        """Complete a client's choice with defaults.
 
         Raises:
             Refused: Something is not on offer, or a value is wrong.
@@ -127,7 +127,7 @@ class Offer:
         """The run of a job.
 
         Raises:
-            Refused: What it was submitted with is not on offer any more.
+            Refused: The submitted choices are not offered any more.
             RecipeError: A recipe file has changed since, and does not take the settings.
         """
         if record.recipe not in self.recipes or record.model not in self.models:
@@ -160,7 +160,7 @@ class Offer:
 
 
 def _takes_words_only(kind: Any, name: str) -> bool:
-    """Whether the values of a field of a recipe are free words, or sections that one word stands for."""
+    """Whether the values of a recipe field are only words, or sections that a word can name."""
     for part in name.split("."):
         found = kind.model_fields.get(part) if isinstance(kind, type) and issubclass(kind, Section) else None
         if found is None:

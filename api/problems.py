@@ -26,7 +26,7 @@ class Problem(BaseModel):
     )
     title: str = Field(description="The words of the status.", examples=["Unprocessable Entity"])
     status: int = Field(description="The HTTP status.", examples=[422])
-    detail: str = Field(description="What is wrong with this request, and what would be right.")
+    detail: str = Field(description="Fault of this request, and its remedy.")
     instance: str | None = Field(None, description="Path of the request.")
     pointer: str | None = Field(None, description="The field that is wrong, as a JSON pointer.")
 
@@ -39,7 +39,7 @@ class Refused(HTTPException):
     ) -> None:
         """Say why.
 
-        `detail` says in a line what is wrong and what would be right; `pointer` is the field, as a JSON
+        `detail` is a line with fault and remedy; `pointer` is the field, as a JSON
         pointer.
         """
         super().__init__(status, printable(detail), dict(headers or {}))
@@ -53,7 +53,7 @@ def answer(
     pointer: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """The answer to a request that is refused."""
+    """Response to a rejected request."""
     problem = Problem(
         title=HTTPStatus(status).phrase, status=status, detail=detail, instance=instance, pointer=pointer
     )
@@ -62,7 +62,7 @@ def answer(
 
 
 def install(app: FastAPI) -> None:
-    """Let everything that is refused, or fails, be answered by problem details."""
+    """Answer rejected and failed requests with problem details."""
     app.exception_handler(HTTPException)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(Exception)(_failed)
@@ -101,5 +101,5 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    detail = f"The service failed with {type(error).__name__}. Its log tells where."
+    detail = f"The service failed with {type(error).__name__}. See its log for the location."
     return answer(500, detail, request.url.path)

@@ -1,4 +1,4 @@
-"""The endpoints of the API: who may call them, what they take, what they answer."""
+"""The endpoints of the API: rights, requests, responses."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ reads and cancels its own runs; `review` reads and reviews all runs; `admin` doe
 _TAGS = [
     {"name": "runs", "description": "Submit cases, follow them, cancel."},
     {"name": "cases", "description": "Results, and reviews by people."},
-    {"name": "service", "description": "What is on offer, and whether the service is well."},
+    {"name": "service", "description": "Offered choices, and health of the service."},
 ]
 _MAX_PAGE = 100
 _HEADERS = (
@@ -241,10 +241,10 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
     ) -> AsyncIterator[ServerSentEvent]:
         """Server-sent events until the run ends.
 
-        `decision` is a line of the run's trace: what a node chose, from what, and why; `case` says how a case
-        ended. Both are sent once they are on disk, and have ids: with `Last-Event-ID` a client goes on where
-        it was, also after a restart of the service. `step` tells at once that a node has begun or ended; it
-        has no id and is not repeated. `end` has the status of the run.
+        `decision` is a line of the run's trace: a node's choice, its options and reasons; `case` is the
+        result of a case. Both are sent once they are on disk, and have ids: with `Last-Event-ID` a client
+        continues where it was, even after a restart of the service. `step` reports at once that a node has
+        begun or ended; it lacks an id and is not repeated. `end` has the status of the run.
         """
         job, caller, last_event_id = found
 
@@ -272,7 +272,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
     @app.get(
         "/v1/runs/{id}/cases/{case:path}/review",
         tags=["cases"],
-        summary="What a reviewer needs to see",
+        summary="Content of a case for a reviewer",
         responses=described(401, 403, 404, 422, 429, 500),
     )
     async def get_review(id: Id, case: CaseId, caller: Annotated[Caller, Depends(review)]) -> CaseReview:
@@ -290,7 +290,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
     async def add_review(
         request: Request, id: Id, case: CaseId, caller: Annotated[Caller, Depends(review)]
     ) -> SavedReview:
-        """Save labels, an answer, a comment. A case that waited for its labels goes on, at once."""
+        """Save labels, an answer, a comment. A case that was waiting for its labels continues at once."""
         body = await _content(request)
         async with door.parsing:
             given = await run_in_threadpool(parsed, NewReview, body, 0)
@@ -311,7 +311,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
 def _add_service(app: FastAPI, service: Service, door: _Door) -> None:
     view = door.needs("view")
 
-    @app.get("/v1/choices", tags=["service"], summary="What is on offer", responses=described(401, 403, 429))
+    @app.get("/v1/choices", tags=["service"], summary="Offered choices", responses=described(401, 403, 429))
     async def choices(caller: Annotated[Caller, Depends(view)]) -> Choices:
         """Recipes, models and settings that a submission may choose, and its limits."""
         offer = service.offer
@@ -458,7 +458,7 @@ class _Counted:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            # What is announced is refused before it is read, where anything reads it at all.
+            # A body with a large declared length is rejected before it is read.
             if taken > most or not announced.isdigit() or int(announced[:18]) > most:
                 raise Refused(413, f"a request has at most {most:,} bytes")
             return message

@@ -1,4 +1,4 @@
-"""Runs the jobs, a few at a time, in a thread and a loop of its own, by the sessions of `evigraph run`.
+"""Runs the jobs, a few at a time, in a separate thread and loop, by the sessions of `evigraph run`.
 
 All that has to be known after a kill is in the folders of the jobs: `start` takes up whatever has not ended.
 """
@@ -53,10 +53,10 @@ class Session:
 
     Attributes:
         state: `queued` for its turn, `running`, or at `rest`.
-        fault: Why its last session could not go on, in a line; a restart tries it again.
-        progress: Counts of the session that goes on.
-        only_reviewed: Whether it goes on with reviewed cases and leaves others alone.
-        lacks_descriptors: Whether its last session has ended for want of file descriptors.
+        fault: Why its last session could not continue, in a line; a restart tries again.
+        progress: Counts of the current session.
+        only_reviewed: Whether it continues only with reviewed cases.
+        lacks_descriptors: Whether its last session ended for lack of file descriptors.
         cancelled_by: Who cancelled it while it ran, for its log, which may not be there yet.
     """
 
@@ -73,7 +73,7 @@ class Session:
 
 @dataclass(slots=True)
 class _Watcher:
-    """Passes on what a run tells."""
+    """Passes on events of a run."""
 
     job: Job
     session: Session
@@ -109,7 +109,7 @@ class Runner:
         self._draining = False
 
     def start(self) -> None:
-        """Start the thread and the servers of models without an address, and take up what has not ended.
+        """Start the thread and the servers of models without an address, and resume unfinished jobs.
 
         Raises:
             ModelError: A server of a model does not start.
@@ -170,7 +170,7 @@ class Runner:
         self._hub.tell(job.record.id)
 
     def drain(self, seconds: float) -> None:
-        """Begin no further run, let those that run end within some seconds, and stop what is left then."""
+        """Start no further run, let current ones end within some seconds, and then stop the rest."""
         self._draining = True
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end_soon, seconds)

@@ -31,8 +31,10 @@ from viewer.signing_in import SigningIn
 
 _OWN = ("/v1/", "/healthz", "/readyz", "/metrics")
 _SWITCH = 0.001
-"""Seconds after which the thread of the runs lets that of the requests go on; Python's own are five times as
-long, and an answer needs several turns."""
+"""Seconds after which the runs' thread yields to the requests' thread.
+
+Python's default is five times as long, and a response needs several turns.
+"""
 
 
 class ByService(GoingOn):
@@ -62,7 +64,7 @@ class ByService(GoingOn):
 
 
 def shown(service: Service, run: Path) -> bool:
-    """Whether the person whose request is answered may see a run, or a fork of it, on the pages."""
+    """Whether the current user may see a run, or a fork of it, on the pages."""
     person = signed_in()
     if person is None:
         return True

@@ -1,4 +1,4 @@
-"""What the service does with requests, whichever way they come: over the API, or from the page."""
+"""Handling of requests from the API and from the page."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def text(self, jobs: Mapping[str, int], streams: int) -> bytes:
-        """What is served, with how many runs there are by state, and open streams."""
+        """Metrics, with the numbers of runs by state and of open streams."""
         for state, count in jobs.items():
             self._runs.labels(state).set(count)
         self._streams.labels("open").set(streams)
@@ -106,7 +106,7 @@ class Service:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Take up what has not ended.
+        """Resume unfinished jobs.
 
         Raises:
             ModelError: A server of a model does not start.
@@ -127,11 +127,11 @@ class Service:
         """A job that the caller may read.
 
         Raises:
-            Refused: There is none of this id.
+            Refused: The id is unknown.
         """
         job = self.jobs.get(id_)
         if job is None or not caller.may_read(job.record.submitted_by):
-            raise Refused(404, f"there is no run {id_[:80]!r} here")
+            raise Refused(404, f"run {id_[:80]!r} not found")
         return job
 
     def submit(self, caller: Caller, given: Submission, key: str | None) -> tuple[Job, bool]:
@@ -162,7 +162,7 @@ class Service:
     def submit_file(
         self, caller: Caller, choice: Choice, name: str, content: bytes, key: str | None
     ) -> tuple[Job, bool]:
-        """Take a case file; its name says what it is.
+        """Accept a case file; its name determines its format.
 
         Raises:
             Refused: It cannot be taken, and why.
@@ -174,7 +174,7 @@ class Service:
         return self._submit(caller, choice, f"cases{suffix}", content, key, strict=False)
 
     def status(self, job: Job) -> RunStatus:
-        """How a job stands.
+        """Status of a job.
 
         Raises:
             Refused: Its run is damaged.
@@ -213,14 +213,14 @@ class Service:
         )
 
     def standing(self, job: Job) -> State:
-        """How a job stands, for its stream.
+        """State of a job, for its stream.
 
         Raises:
             Refused: Its run is damaged.
         """
         rests = self.runner.session(job).state == "rest"
         found = self.status(job)
-        # What the end of this service stops goes on with the next one, and so do its streams.
+        # Jobs stopped by the end of this service continue with the next one, and so do their streams.
         open_ = ("queued", "interrupted") if self.draining else ("queued",)
         return State(
             rests and found.status not in open_, found.model_dump(include={"id", "status", "cases", "fault"})
@@ -266,7 +266,7 @@ class Service:
         return line
 
     def review_of(self, caller: Caller, job: Job, case_id: str) -> CaseReview:
-        """What a reviewer needs to see.
+        """Content of a case for a reviewer.
 
         Raises:
             Refused: The case has not ended, or is none of the run.
@@ -301,7 +301,7 @@ class Service:
         )
 
     def review(self, caller: Caller, job: Job, case_id: str, given: NewReview) -> SavedReview:
-        """Save a review; a case that waited for it goes on.
+        """Save a review; a case that was waiting for it continues.
 
         Raises:
             Refused: It is wrong, or of another result.
@@ -419,8 +419,8 @@ class Service:
         """Stage the case file; how many cases it has.
 
         Raises:
-            Refused: It cannot be read, or has too many cases; without faults of its own in JSON, or with
-                nothing but faults in a file.
+            Refused: It cannot be read, or has too many cases; for JSON without an own fault, or for a file
+                with only faults.
         """
         path = self.jobs.stage(id_, name, content)
         most = self.offer.limits.cases

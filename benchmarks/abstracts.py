@@ -85,7 +85,7 @@ def write_abstracts(path: Path, documents: Iterator[Document]) -> Path:
 
 
 def questions(base: Sequence[Document], count: int) -> list[str]:
-    """Titles, or first sentences where there is no title, spread over the documents."""
+    """Titles, or first sentences without a title, spread over the documents."""
     texts = [document.title or document.text.split(". ")[0] for document in base]
     step = max(1, len(texts) // count)
     return list(itertools.islice(itertools.cycle(texts[::step]), count))

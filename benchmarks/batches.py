@@ -1,4 +1,4 @@
-"""Processor time that a call costs where it goes in a batch, beside the same call online.
+"""Processor time of a call in a batch, compared with the same call online.
 
 Both sides run the same cases against the tests' emulator of OpenAI, whose batches have ended at once; its own
 time is not counted. A call is one request, or one row of a batch; three votes are one call. In batches a case
@@ -82,7 +82,7 @@ async def _run(side: str, times: Times, cases: Path, folder: Path, url: str, opt
 
 @contextmanager
 def _emulator(ledger: Path) -> Iterator[str]:
-    """The address of an emulator in a process of its own."""
+    """The address of an emulator in a separate process."""
     command = [sys.executable, "-m", "tests.serving.batches.emulator", "openai", "--work", "0"]
     with subprocess.Popen([*command, "--ledger", ledger], stdout=subprocess.PIPE, text=True) as process:  # noqa: S603
         assert process.stdout is not None

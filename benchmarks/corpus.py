@@ -2,7 +2,7 @@
 
 rank_bm25's BM25Okapi differs from ours in its idf alone, so here it gets ours; k1, b and the terms are the
 same, and so are the rankings. With `--curve`, corpora of growing size are built and queried too, each in a
-process of its own: `python -m benchmarks.corpus SOURCE FOLDER PART_SIZE QUESTIONS`.
+separate process: `python -m benchmarks.corpus SOURCE FOLDER PART_SIZE QUESTIONS`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _EXTRAPOLATED = ("processor_seconds", "peak_mb", "disk_bytes", "query_processor_
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Size, and what is measured beside.
+    """Size, and measured quantities.
 
     Attributes:
         data: Documents to use; invented ones without it.
@@ -166,7 +166,7 @@ def curve(base: Sequence[Document], sizes: Sequence[int], report: Report) -> dic
 def extrapolated(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Extrapolate each quantity to `AIM` from its growth between the two largest sizes.
 
-    `exponent` is that of the size: 1 if the quantity is proportional to it. `by_exponent` extrapolates with
+    `exponent` is for the size: 1 if the quantity is proportional to it. `by_exponent` extrapolates with
     the exponent, `linear` in proportion to the size.
     """
     smaller, larger = rows[-2:]
@@ -202,7 +202,7 @@ def _measured(base: Sequence[Document], size: int) -> dict[str, Any]:
 def run(source: Path, folder: Path, part_size: int, questions_file: Path) -> dict[str, Any]:
     """Build a corpus and query it, in the measured process: seconds, MB of 2**20 bytes, bytes.
 
-    Peak memory is that of the build.
+    Peak memory is for the build.
     """
     building, asking = Times(), Times()
     with building.measured():

@@ -1,6 +1,6 @@
 """How long it takes to score, compare, analyse, calibrate and export a large finished run.
 
-The commands run as a user runs them, each in a process of its own. The other side reads the same lines and
+The commands run as a user runs them, each in a separate process. The other side reads the same lines and
 does nothing with them, so the ratio shows what evaluation costs beyond reading. The run is made of a small
 real one, whose cases are repeated under new ids.
 """

@@ -1,6 +1,6 @@
 """Time to build an index of abstracts, over the time of the bare encoder for the same texts.
 
-With `--curve`, stores of growing size are filled and queried too, each in a process of its own:
+With `--curve`, stores of growing size are filled and queried too, each in a separate process:
 `python -m benchmarks.index BASE STORE SIZE FOLDER`.
 """
 
@@ -36,7 +36,7 @@ _NOISE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Size, and what is measured beside.
+    """Size, and measured quantities.
 
     Attributes:
         data: Documents to use; invented ones without it.
@@ -68,7 +68,7 @@ def measure(options: Options, report: Report) -> Result:
         InputError: The data cannot be read.
         ModelError, WeightsError: The embedding cannot be used.
     """
-    # Not above: the measured process imports this file too, and its memory is to be that of the store.
+    # Not above: the measured process imports this file too, and its memory should be only the store's.
     from benchmarks.abstracts import base_documents, repeated, write_abstracts
     from retrieval.corpus.build import build
     from retrieval.index.build import BuildOptions, build_index

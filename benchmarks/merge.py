@@ -1,6 +1,6 @@
-"""How long eight shards take to become one run, beside a bare copy of their files.
+"""Time to merge eight shards into one run, compared with copying their files.
 
-Scripted cases are run in eight shards. They are merged in a process of its own, `python -m benchmarks.merge
+Scripted cases are run in eight shards. They are merged in a separate process, `python -m benchmarks.merge
 OUT SHARDS...`, which says how long that took and how much memory it needed; the result is checked once.
 """
 

@@ -1,7 +1,7 @@
 """How much the service answers: status requests, submissions, and event streams, on one machine.
 
-The service is a process of its own, as its users start it, with a scripted model that answers at once. The
-other side of the ratio is `healthz` of the same process, which does nothing but answer.
+The service is a separate process, as users start it, with a scripted model that answers at once. The
+other side of the ratio is `healthz` of the same process, which only answers.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _percentile(values: Sequence[float], share: float) -> float:
 
 @contextmanager
 def _service(folder: Path) -> Iterator[tuple[str, str]]:
-    """A service of its own; its address and its token."""
+    """Start a service; its address and its token."""
     recipe, said = folder / "recipe.yaml", folder / "said"
     recipe.write_text(yaml.safe_dump(SIX_CALLS))
     words = ("api", folder / "runs", "--model", "scripted:auto", "--recipe", recipe, "--port", "0")

@@ -41,7 +41,7 @@ TINY = {"cases": 2, "repeats": 2}
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Bytes on disk of a run; `text` is that of its distinct messages and replies, as UTF-8."""
+    """Bytes on disk of a run; `text` counts its distinct messages and replies, as UTF-8."""
 
     cases: int
     trace: int
@@ -118,7 +118,7 @@ def stored(folder: Path, cases: int) -> Stored:
 
 
 def result(with_trace: Sequence[float], without: Sequence[float], once: Stored, twice: Stored) -> Result:
-    """The ratio of processor times, with the sizes beside it."""
+    """The ratio of processor times, with the sizes."""
     shares = [one / other for one, other in zip(with_trace, without, strict=True)]
     return Result(
         "trace",

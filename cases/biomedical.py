@@ -8,7 +8,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 QuestionType = Literal["yesno", "factoid", "list", "summary"]
-"""What an exact answer looks like; a summary question has none."""
+"""Form of an exact answer; a summary question has none."""
 
 ExactAnswer = Literal["yes", "no"] | tuple[tuple[str, ...], ...]
 """Yes or no, or entries with their synonyms: of a factoid the best first, of a list in any order."""
@@ -33,7 +33,7 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class BiomedicalQuestion:
-    """What BioASQ gives with a question, beside its text.
+    """BioASQ's data for a question, in addition to its text.
 
     Attributes:
         type: None where the file leaves it out.
@@ -47,13 +47,13 @@ class BiomedicalQuestion:
 
 
 PUBMED = "http://www.ncbi.nlm.nih.gov/pubmed/"
-"""What BioASQ's files put before a PubMed id."""
+"""Prefix of PubMed ids in BioASQ's files."""
 
 _ADDRESS = re.compile(r"https?://(?:www\.ncbi\.nlm\.nih\.gov/pubmed|pubmed\.ncbi\.nlm\.nih\.gov)/\d+/?")
 
 
 def document_id(address: str) -> str:
-    """The last part of an address's path; an id that is no address is taken as it is.
+    """The last part of an address's path; an id without an address is returned unchanged.
 
     Returns:
         Empty where an address has no path.
@@ -70,5 +70,5 @@ def pubmed_address(document: str) -> str:
 
 
 def is_pubmed_address(text: str) -> bool:
-    """Whether BioASQ takes it for a document: PubMed's host, and a number."""
+    """Whether BioASQ accepts it as a document: PubMed's host, and a number."""
     return _ADDRESS.fullmatch(text) is not None

@@ -24,7 +24,10 @@ from storage.url_names import with_urls
 Schema = TypeVar("Schema", bound=BaseModel)
 
 _MAX_BYTES = 1 << 20
-"""Of a file; the longest that people write have some thousand, and YAML of 10 MB takes a minute to read."""
+"""Maximum size of a file.
+
+Handwritten ones have a few thousand bytes, and YAML of 10 MB takes a minute to read.
+"""
 
 
 class Section(BaseModel):
@@ -39,7 +42,7 @@ class Definition:
 
     Attributes:
         origin: The name or path it was asked for by.
-        folder: Where it lies, for paths in it that are relative to it.
+        folder: Its folder, for relative paths in it.
         text: All of it, comments included.
     """
 
@@ -54,8 +57,8 @@ class DefinitionKind:
     """One kind of definition.
 
     Attributes:
-        name: What messages call one, such as `training recipe`.
-        plural: What they call several, such as `recipes`.
+        name: Singular in messages, such as `training recipe`.
+        plural: Plural in messages, such as `recipes`.
         packaged: Folder of those that come with the package.
         error: Raised with one line that names the file, the field and the nearest known name.
     """
@@ -92,7 +95,7 @@ class DefinitionKind:
         try:
             values = unique_yaml.loads(text)
         except (yaml.YAMLError, RecursionError, ValueError) as error:
-            # A ValueError is that of a value which looks like a date and is none.
+            # A ValueError comes from a value that looks like a date but is not.
             raise self.fault(name_or_path, " ".join(str(error).split())) from None
         if not isinstance(values, dict):
             raise self.fault(name_or_path, "it must be a mapping of fields to values")
@@ -138,12 +141,12 @@ class DefinitionKind:
             *sections, name = field.split(".")
             place = values
             for section in sections:
-                # A section that is not there is refused with all other unknown fields.
+                # A missing section is rejected with all other unknown fields.
                 if place.get(section) is None:
                     place[section] = {}
                 place = place[section]
                 if not isinstance(place, dict):
-                    fault = f"there is no field {field!r}: {section!r} is no section"
+                    fault = f"unknown field {field!r}: {section!r} is not a section"
                     raise self.fault(origin, fault)
             if field in kinds and place.get(name) != value:
                 place.clear()
@@ -151,12 +154,12 @@ class DefinitionKind:
         return self.check(type(definition), values, origin)
 
     def fault(self, origin: str, message: str) -> Exception:
-        """What to raise where a definition is wrong."""
+        """Error for a faulty definition."""
         return self.error(with_urls(f"{self.name} {origin}: {message}"))
 
 
 def values_sha256(definition: BaseModel) -> str:
-    """Of all values of a definition, defaults included; comments and order do not count."""
+    """Digest of all values of a definition, including defaults; comments and order do not count."""
     text = json.dumps(definition.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -191,11 +194,11 @@ def _first_fault(error: ValidationError, schema: type[BaseModel]) -> str:
 
 
 def _known_fields(schema: type[BaseModel], place: list[str]) -> list[str]:
-    """Of a section; none where it can be of several kinds, and the place does not tell of which."""
+    """Fields of a section; empty if it can be of several kinds and the path does not determine which."""
     parts = iter(place)
     for part in parts:
         if part not in schema.model_fields:
-            # The key of a mapping, or the position in a list: what lies there was found one step before.
+            # The key of a mapping, or the position in a list: its type was found one step before.
             continue
         sections = _sections(schema.model_fields[part].annotation)
         if len(sections) > 1:
@@ -215,7 +218,7 @@ def _is_of_kind(section: type[BaseModel], kind: str) -> bool:
 
 
 def _chooses_kind(schema: type[BaseModel], place: list[str]) -> bool:
-    """Whether a field tells of which kind its section is, such as `rule` of a cut-off."""
+    """Whether a field determines the kind of its section, such as `rule` of a cut-off."""
     *holders, section, name = ["", *place]
     for part in holders[1:]:
         found = _sections(schema.model_fields[part].annotation) if part in schema.model_fields else []
@@ -229,7 +232,7 @@ def _chooses_kind(schema: type[BaseModel], place: list[str]) -> bool:
 
 
 def _discriminators(annotation: object) -> list[object]:
-    """What tells the kinds of a type apart, where it is in the type and not in its field."""
+    """Discriminators of a type's kinds, if they are in the type and not in its field."""
     found = [getattr(one, "discriminator", None) for one in getattr(annotation, "__metadata__", ())]
     return [*found, *(one for inner in typing.get_args(annotation) for one in _discriminators(inner))]
 

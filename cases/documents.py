@@ -40,7 +40,7 @@ class Document:
 
 
 SkipReason = Literal["unreadable", "empty", "damaged file"]
-"""Why a record is no document: it cannot be read, has neither title nor text, or its file ends there."""
+"""Why a record is skipped: it cannot be read, has neither title nor text, or its file ends there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Skipped:
 
     Attributes:
         place: File and line or record, for readers.
-        fault: What is wrong with it, in one line.
-        reason: The kind of fault, which is what gets counted.
+        fault: Its fault, in one line.
+        reason: The kind of fault, for counting.
     """
 
     place: str
@@ -65,7 +65,7 @@ class CitationTable:
     """Counts by the ids of documents, at 12 bytes each."""
 
     def __init__(self, hashes: array[int], counts: array[int]) -> None:
-        """Where an id stands twice, its first count holds."""
+        """For a repeated id, the first count is used."""
         self._hashes, first = np.unique(np.frombuffer(hashes, dtype=np.uint64), return_index=True)
         self._counts = np.frombuffer(counts, dtype=np.int32)[first]
 
@@ -87,7 +87,7 @@ def read_citations(path: Path) -> CitationTable:
     whole; lines are not.
 
     Raises:
-        InputError: The file cannot be read, or an entry is no id with a count from 0 up.
+        InputError: The file cannot be read, or an entry is not an id with a count from 0 up.
     """
     hashes, counts = array("Q"), array("i")
     name = path.name.lower().removesuffix(".gz")
@@ -114,7 +114,7 @@ def _object(path: Path) -> Iterator[tuple[str, int]]:
         raise InputError(path, "not a JSON object", _REMEDY)
     for document_id, count in table.items():
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise InputError(path, f"{document_id!r}: {count!r} is no count", _REMEDY)
+            raise InputError(path, f"{document_id!r}: {count!r} is not a count", _REMEDY)
         yield document_id, count
 
 
@@ -129,4 +129,4 @@ def _columns(path: Path) -> Iterator[tuple[str, int]]:
         if count.isdecimal() and document_id:
             yield document_id, int(count)
         elif number > 1:
-            raise InputError(path, f"line {number}: {text[:60]!r} is no id with a count", _REMEDY)
+            raise InputError(path, f"line {number}: {text[:60]!r} is not an id with a count", _REMEDY)

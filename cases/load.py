@@ -36,7 +36,7 @@ CASE_SUFFIXES = tuple(_READERS)
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """What a check of the input found: usable cases, unusable ones, and the digest of all its files.
+    """Result of a check of the input: usable cases, unusable ones, and the digest of all its files.
 
     `selected` counts those of both that the source gives.
     """
@@ -48,7 +48,7 @@ class SourceSummary:
 
 
 class _KeyEntry(NamedTuple):
-    """What the keys say of a case: all that name it, the one that labels it last."""
+    """Key of a case: all files that name it, the last one that labels it."""
 
     keys: tuple[Path, ...]
     gold: Gold
@@ -73,7 +73,7 @@ class CaseSource:
         return replace(self, selection=self.selection.whole)
 
     def __iter__(self) -> Iterator[Case | InvalidCase]:
-        """Read one case at a time, with what the keys say of it."""
+        """Read one case at a time, with its key."""
         return self.selection.of(self._all())
 
     def _all(self) -> Iterator[Case | InvalidCase]:
@@ -112,7 +112,7 @@ class CaseSource:
         return SourceSummary(len(places) - invalid, invalid, self.digest(), selected)
 
     def gold(self) -> dict[str, Gold]:
-        """What the keys say of each case that they name, whether the case files have it or not."""
+        """Keys of all cases that they name, whether the case files have them or not."""
         return {case_id: entry.gold for case_id, entry in self._gold().items()}
 
     def _read(self) -> Iterator[tuple[Path, Case | InvalidCase]]:
@@ -124,7 +124,7 @@ class CaseSource:
             case_id = case.id
             if _is_nameless(case):
                 if names is None:
-                    # A pass of its own, but only over input with such a case.
+                    # A separate pass, but only over input with such a case.
                     names = frozenset(one.id for _, one in self._unlocated() if not _is_nameless(one))
                 case_id = f"{name_of(path)} {case_id}" if len(self.paths) > 1 else case_id
                 while case_id in names:
@@ -156,7 +156,7 @@ class CaseSource:
 
 
 def _is_nameless(case: Case | InvalidCase) -> bool:
-    """Whether a case that cannot be used goes by the place where it stands, such as `line 2`."""
+    """Whether an unusable case is named by its place, such as `line 2`."""
     return isinstance(case, InvalidCase) and case.fault.startswith((f"{case.id}:", f"{case.id},"))
 
 
@@ -167,7 +167,7 @@ def find_cases(
 
     Args:
         inputs: files, and folders whose case files are taken by name.
-        keys: key files; without any, `<stem>_key.json` beside each XML file is taken where there is one.
+        keys: key files; without any, `<stem>_key.json` next to each XML file is used if present.
         selection: which of their cases are taken.
 
     Raises:
@@ -177,12 +177,12 @@ def find_cases(
     paths = _unique(path for given in inputs for path in _case_files(given))
     for key in keys:
         _check_exists(key)
-    beside = (path.with_name(f"{path.stem}_key.json") for path in paths if path.suffix.lower() == ".xml")
-    return CaseSource(paths, _unique(keys or filter(_is_key, beside)), selection)
+    siblings = (path.with_name(f"{path.stem}_key.json") for path in paths if path.suffix.lower() == ".xml")
+    return CaseSource(paths, _unique(keys or filter(_is_key, siblings)), selection)
 
 
 def _is_key(path: Path) -> bool:
-    fetch(path, "the key to the cases beside it")
+    fetch(path, "the key to the cases next to it")
     return path.is_file()
 
 
@@ -243,7 +243,7 @@ def _check_exists(path: Path) -> None:
         return
     if url_of(path) is not None:
         kind = "object" if path.suffix.lower() in OBJECTS else "object, and nothing below it"
-        raise InputError(path, f"there is no such {kind}", "Look at the URL")
+        raise InputError(path, f"no such {kind}", "Check the URL")
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     nearest = difflib.get_close_matches(path.name, names, n=1)
     remedy = f"Did you mean {path.with_name(nearest[0])}?" if nearest else ""
@@ -251,7 +251,7 @@ def _check_exists(path: Path) -> None:
 
 
 def _completed(case_id: str, first: _KeyEntry, second: _KeyEntry) -> _KeyEntry:
-    """Two keys of one case: weak labels may join an entry without labels, and nothing else.
+    """Two keys of one case: only weak labels may join an entry without labels.
 
     Raises:
         InputError: They say the same kind of thing twice.
@@ -301,7 +301,7 @@ def _count(ids: Sequence[str]) -> str:
 
 
 def packaged_path(file: str) -> Path:
-    """Where an invented sample lies that comes with the package, such as `batch.xml`."""
+    """Path of a packaged invented sample, such as `batch.xml`."""
     return Path(str(resources.files("cases").joinpath("samples", *file.split("/"))))
 
 

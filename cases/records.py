@@ -31,10 +31,10 @@ Label = Literal["essential", "supplementary", "not-relevant"]
 """Relevance of a note sentence, as the ArchEHR-QA keys have it."""
 
 LabelSource = Literal["gold", "weak"]
-"""Who labelled: people, or a model (or citations) from a clinician's answer. Weak labels are no gold."""
+"""Source of labels: people, or a model (or citations) from a clinician's answer. Weak labels are not gold."""
 
 Verdict = Literal["yes", "no", "unknown"]
-"""The answer to a question of yes or no; `unknown` where the evidence does not tell."""
+"""The answer to a question of yes or no; `unknown` if the evidence is insufficient."""
 
 RiskLevel = Literal["low", "moderate", "high"]
 
@@ -60,7 +60,7 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What kind of answer a question asks for (TAMU 2026, section 4.2.1)."""
+    """Kind of answer that a question requests (TAMU 2026, section 4.2.1)."""
 
     primary: str
     secondary: str | None = None
@@ -81,7 +81,7 @@ class AnswerSentence:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What a key file says of one case; a missing part is None: unlabelled, never empty.
+    """Key of one case; a missing part is None: unlabelled, never empty.
 
     `label_source` is of the labels alone, and `gold` where there are none: answers are always a clinician's.
     `ideal_answers` are texts of experts, each an answer by itself.
@@ -124,7 +124,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class InvalidCase:
-    """A case that can be named but not used; `fault` says where it stands and what is wrong with it."""
+    """A case that can be named but not used; `fault` has its place and the reason."""
 
     id: str
     fault: str

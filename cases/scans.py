@@ -1,6 +1,6 @@
-"""What `evigraph scan` has looked at: a record of each file, by the hash of its bytes and without a text.
+"""Files checked by `evigraph scan`: a record of each, by the hash of its bytes and without text.
 
-Records lie in the user's state, as the folders of cases are often read-only.
+Records are in the user's state folder, as folders of cases are often read-only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class ScanRecord(BaseModel):
     Attributes:
         sha256: Of the file's bytes.
         at: When, UTC in ISO 8601.
-        by: What has looked, with its version.
-        cases: Of all files that were looked at together, such as a key with its cases.
+        by: The scanner, with its version.
+        cases: Number of cases in all files scanned together, such as a key with its cases.
         unreadable: Those of them that cannot be read, and so are sent nowhere.
         kinds: How many findings there were of each kind.
-        made_of: SHA-256 of the scanned files that this one was made of.
+        made_of: SHA-256 of the scanned files that this one was derived from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -67,7 +67,7 @@ def keep_scan(made: ScanRecord) -> None:
 
 
 def scan_of(path: Path) -> ScanRecord | None:
-    """The record of a file as it is now; None where nobody has looked at it.
+    """The record of a file's current content; None if not scanned.
 
     Raises:
         InputError: The file cannot be read.
@@ -98,7 +98,7 @@ def unscanned(source: CaseSource) -> list[Path]:
 
 
 def keep_scans_of_parts(sources: Iterable[Path], parts: Iterable[Path]) -> None:
-    """Remember files that hold nothing but cases of files that were looked at; without those, nothing.
+    """Record files that only hold cases of scanned files; does nothing if those were not scanned.
 
     Raises:
         InputError: A file cannot be read.

@@ -1,7 +1,7 @@
 """Which cases of an input are taken: certain ids, the first ones, or one shard of them.
 
-In this order: `--case-ids` chooses, `--limit` takes the first of what is chosen, and shards share those. So
-the shards of any choice together are that choice.
+In this order: `--case-ids` chooses, `--limit` takes the first of those, and shards divide these. So the
+shards of any choice together are that choice.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def parse_shard(text: str) -> Shard:
     found = _SHARD.fullmatch(text)
     index, count = (int(found[1]), int(found[2])) if found else (0, 0)
     if not count:
-        raise ValueError(f"{text!r} is no shard; write it as I/N, such as 0/8")
+        raise ValueError(f"{text!r} is not a shard; write it as I/N, such as 0/8")
     if index >= count:
         last = f"{count - 1}/{count}"
-        raise ValueError(f"there is no shard {text}: they are counted from 0, so the last is {last}")
+        raise ValueError(f"shard {text} is out of range: they are counted from 0, so the last is {last}")
     return Shard(index, count)
 
 
@@ -108,7 +108,7 @@ class Selection:
         return ", ".join(parts)
 
     def of(self, cases: Iterable[T], id_of: Callable[[T], str] = attrgetter("id")) -> Iterator[T]:
-        """What is taken of the cases of an input, streamed, in its order."""
+        """Selected cases of an input, streamed, in its order."""
         taken = iter(cases)
         if self.case_ids is not None:
             wanted = frozenset(self.case_ids)
@@ -118,7 +118,7 @@ class Selection:
         return (case for case in taken if self._may_have(id_of(case)))
 
     def of_ids(self, ids: Iterable[str]) -> set[str]:
-        """Those that are taken as far as ids say it: where cases stand in the input is not known here."""
+        """Selected ids, as far as ids determine it: positions in the input are unknown here."""
         return set(replace(self, limit=None).of(ids, str))
 
     def _may_have(self, case_id: str) -> bool:
@@ -146,7 +146,7 @@ EVERYTHING = Selection()
 def parse_case_ids(text: str) -> tuple[str, ...]:
     """Read ids as the official scorers take them, `121-167 5`, separated by commas or blanks; or `@FILE`.
 
-    `a-b` of whole numbers is a range with both ends in it. A file has one id a line, taken as it stands.
+    `a-b` of whole numbers is a range with both ends in it. A file has one id a line, taken literally.
 
     Raises:
         ValueError: It names no case, or a range is not one.

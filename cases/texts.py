@@ -1,4 +1,4 @@
-"""Texts tidied on their way in and out, digests that stand for them, and counts in words."""
+"""Cleaning of texts on input and output, their digests, and counts in words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeVar
 _Item = TypeVar("_Item")
 
 # Control characters could drive a terminal, and bidirectional overrides could hide what a text says. Halves
-# of surrogate pairs stand for bytes of file names that are not UTF-8, and no stream takes them.
+# of surrogate pairs encode bytes of file names that are not UTF-8, and streams reject them.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Replace what has no place in a text that people read, be it a note's, a model's or a server's.
+    """Replace unsafe characters in a text for people, whether from a note, a model or a server.
 
     Line breaks and tabs stay. Terminals, logs, traces and pages show nothing that has not been through this.
     """

@@ -25,17 +25,17 @@ _CLUSTER = "Clusters"
 _BATCHES = "Batches (models named batch:...)"
 _SCRATCH = "Scratch disk"
 _METRICS = "Metrics that need weights or a licence"
-_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print only one JSON object.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFlags:
-    """Where the texts of the data may go."""
+    """Allowed destinations of the data's texts."""
 
     policy: Annotated[
         str | None,
         typer.Option(
-            help="Data policy: a file, or physionet. (default: policy.yaml beside the cases, else in the"
+            help="Data policy: a file, or physionet. (default: policy.yaml next to the cases, else in the"
             " user's configuration)",
             metavar="FILE|NAME",
             rich_help_panel=_DATA,
@@ -120,7 +120,7 @@ class RequestFlags(DataFlags):
     probe: Annotated[
         bool,
         typer.Option(
-            help="Find out at the start, by a few tiny requests, what each server can do.",
+            help="Probe server capabilities before the run.",
             rich_help_panel=_SERVERS,
         ),
     ] = True
@@ -160,7 +160,7 @@ class BatchFlags(RequestFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionFlags(BatchFlags):
-    """How a batch of cases goes on, and when it stops."""
+    """Options for continuing and stopping a batch of cases."""
 
     max_tokens_total: Annotated[
         int | None,
@@ -197,7 +197,7 @@ class SessionFlags(BatchFlags):
         bool,
         typer.Option(
             "--detach",
-            help="End once all that can be submitted is; `evigraph resume` goes on.",
+            help="End once everything possible is submitted; `evigraph resume` continues.",
             rich_help_panel=_BATCHES,
         ),
     ] = False
@@ -241,7 +241,7 @@ class SessionFlags(BatchFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFlags(SessionFlags):
-    """Where a batch of cases runs."""
+    """Options for the machines of a batch of cases."""
 
     on: Annotated[
         str | None,
@@ -285,7 +285,7 @@ class ClusterFlags(SessionFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class ScratchFlags:
-    """Where a session writes its run."""
+    """Options for the folder of a session."""
 
     scratch: Annotated[
         Path | None,
@@ -310,7 +310,7 @@ class ScratchFlags:
         bool,
         typer.Option(
             "--scratch-lost",
-            help="Go on from what was last published where the folder of a killed session cannot be found.",
+            help="Continue from the last published state if a killed session's folder is lost.",
             rich_help_panel=_SCRATCH,
         ),
     ] = False
@@ -319,7 +319,7 @@ class ScratchFlags:
         """The options of a batch with these.
 
         Raises:
-            typer.BadParameter: There is no folder to publish from.
+            typer.BadParameter: `--scratch` is missing.
         """
         from runs.move.scratch import EVERY_MINUTES, Scratch
 
@@ -333,7 +333,7 @@ class ScratchFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricFlags:
-    """Where the weights of metrics are."""
+    """Options for the weights of metrics."""
 
     bertscore_model: Annotated[
         Path | None,

@@ -111,7 +111,7 @@ class _Commands(Group):
         from rich.padding import Padding
 
         options = {
-            "--help, -h": "Show this message, or that of a command.",
+            "--help, -h": "Show this message, or a command's.",
             "--version": "Show the version.",
             "--install-completion": "Complete commands, runs, recipes and models with Tab in this shell.",
             "--show-completion": "Print what that installs.",
@@ -133,7 +133,7 @@ def _imported(name: str) -> Any:
 
 
 def _summary(found: Any) -> str:
-    """What a command does, in one line."""
+    """Summary of a command, in one line."""
     text = found.info.help if isinstance(found, typer.Typer) else found.__doc__
     return str(text).partition("\n")[0]
 
@@ -185,7 +185,7 @@ def _options(
     verbose: Annotated[bool, typer.Option("--verbose")] = False,
     debug: Annotated[bool, typer.Option("--debug")] = False,
 ) -> None:
-    """Declare what stands before a command; `main` has taken two of them from the arguments already."""
+    """Declare options before a command; `main` has already removed two of them from the arguments."""
 
 
 def main() -> None:
@@ -200,14 +200,14 @@ def main() -> None:
     arguments = sys.argv[1:]
     debug, verbose = "--debug" in arguments, "--verbose" in arguments
     try:
-        # Weights are no texts, and a cache of them may serve many.
+        # Weights are not case text, and many users may share a cache of them.
         if arguments[:1] != ["models"]:
             close_files()
         show_log(verbose=verbose)
         arguments = [one for one in arguments if one not in ("--debug", "--verbose")]
         complete(lambda: app(args=arguments, prog_name="evigraph"))
     except BrokenPipeError:
-        # `evigraph show RUN | head` closes our output: there is no reader left.
+        # `evigraph show RUN | head` closes our output: no reader is left.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
@@ -225,7 +225,7 @@ _MAX_LINE = 3000
 
 
 def _shortened(line: str) -> str:
-    """Both ends of a line, as the file stands at one and the remedy at the other."""
+    """Both ends of a line, as the file is at one end and the remedy at the other."""
     if len(line) <= _MAX_LINE:
         return line
     return f"{line[: 2 * _MAX_LINE // 3]} ... {line[-_MAX_LINE // 3 :]}"

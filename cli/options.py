@@ -30,12 +30,12 @@ def run_folder(name: str) -> Path:
     path = Path(name)
     path = path if path.exists() else named_run(name)
     if (found := elsewhere(path)) is not None:
-        print_message(f"{path}: its session writes in {found.words}; here is what it published last")
+        print_message(f"{path}: its session writes in {found.words}; showing its last published state")
     return path
 
 
 def input_path(text: str) -> Path:
-    """A case or key file, or where the copy of one will lie that is named by a URL of object storage.
+    """Path of a case or key file, or of the local copy for a URL of object storage.
 
     Raises:
         StorageError: It is no URL of storage, or holds a secret.
@@ -88,7 +88,7 @@ ThresholdOption = Annotated[
     int | None,
     typer.Option(
         "--threshold",
-        help="A sentence is essential if at least this many votes say so. (default: the recipe's)",
+        help="Votes needed to label a sentence essential. (default: the recipe's)",
         metavar="T",
     ),
 ]
@@ -131,15 +131,15 @@ TaskOption = Annotated[
         "--task",
         "-t",
         help="ArchEHR-QA 2025, or a subtask of 2026: 1 question, 2 evidence, 3 answer, 4 links;"
-        " or a phase of BioASQ. (default: by the shape of the file, which cannot tell 2026-1 from 2026-3, nor"
-        " bioasq-a+ from bioasq-b)",
+        " or a phase of BioASQ. (default: by the shape of the file, which is the same for 2026-1 and 2026-3,"
+        " and for bioasq-a+ and bioasq-b)",
     ),
 ]
 KeyOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--key",
-        help="Key file; repeatable. (default: the run's, or NAME_key.json beside NAME.xml of --cases)",
+        help="Key file; repeatable. (default: the run's, or NAME_key.json next to NAME.xml of --cases)",
         metavar="FILE|URL",
         parser=input_path,
     ),
@@ -148,7 +148,7 @@ NewKeyOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--key",
-        help="Key file; repeatable. (default: NAME_key.json beside NAME.xml)",
+        help="Key file; repeatable. (default: NAME_key.json next to NAME.xml)",
         metavar="FILE|URL",
         parser=input_path,
     ),
@@ -213,7 +213,7 @@ TlsOption = Annotated[
 
 
 def users_of(path: Path | None) -> Users | None:
-    """Who may sign in; None without a file.
+    """Users who may sign in; None without a file.
 
     Raises:
         InputError: Nobody may, or the file cannot be used.
@@ -238,7 +238,7 @@ QuestionLimitOption = Annotated[
 
 
 def local_path(text: str) -> Path:
-    """What can be read from this machine alone.
+    """Path on this machine; rejects URLs.
 
     Raises:
         InputError: It is a URL.

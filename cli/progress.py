@@ -1,4 +1,4 @@
-"""How far long work is: bars on a terminal, and now and then a line elsewhere."""
+"""Progress of long work: bars on a terminal, and occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ class Progress:
         """Show a task; one of this name begins anew.
 
         Args:
-            task: What is counted, or the name of what goes on.
-            total: None where it is not known, or where there is nothing to count.
-            percent: Show the share of the total that is done, not the two numbers.
-            timed: Show rate and time left, by what was done since the first report.
+            task: Counted unit, or the name of the task.
+            total: None if unknown or not counted.
+            percent: Show the completed share of the total instead of two numbers.
+            timed: Show rate and time left, from progress since the first report.
         """
         self._tasks.pop(task, None)
         now = time.monotonic()

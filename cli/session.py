@@ -1,4 +1,4 @@
-"""What commands that ask models share: signals, progress, the summary, the exit code."""
+"""Common parts of commands that call models: signals, progress, summary, exit code."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def _until_signal(work: Work[Made]) -> tuple[Made, bool]:
                 main_task.cancel()
             stop.set()
             shown.notify("stopping; finished work is kept; Ctrl-C again ends at once")
-            # A process that ends at once leaves the terminal as it is.
+            # A process that ends at once does not restore the terminal.
             messages().show_cursor()
 
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

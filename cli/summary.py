@@ -1,4 +1,4 @@
-"""What a run came to: counts, tokens, time, scores where a key is known, and what to type next."""
+"""Summary of a run: counts, tokens, time, scores if a key is known, and next commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Summary:
         reviewed_cases: Labelled cases that are not scored, as their labels are a reviewer's.
         impaired: Cases that ended although something that was asked for them had failed, by flag.
         quality: Retries, corrections, flags and degraded cases.
-        answers: By heading of a column that is counted, cases that are done by what they have there.
+        answers: Completed cases by value, for each counted column.
         answer_key: Whether cases have answers in the key, for a system whose answers are scored.
     """
 
@@ -97,7 +97,7 @@ class Summary:
         }
 
     def next_commands(self) -> list[str]:
-        """What a user would type now."""
+        """Suggested next commands."""
         path, manifest = quoted(self.folder.path), self.folder.manifest
         commands = []
         # A resume leaves failed cases alone, so of a stopped retry it would run nothing.
@@ -193,7 +193,7 @@ class Summary:
             yield "not sent", "; ".join(not_sent)
 
     def _impaired(self) -> str:
-        """What failed within cases that ended."""
+        """Failures within completed cases."""
         parts = (f"{name.replace('_', ' ')} in {count:,}" for name, count in self.impaired.items())
         return f"{plural(self.impaired_cases, 'case')} with failed requests ({', '.join(parts)})"
 
@@ -338,7 +338,7 @@ _OF_CASES = ("calls", "input_tokens", "output_tokens")
 
 
 def _has_answers(folder: RunFolder) -> bool:
-    """Whether the key of a run says what the answer to any question is."""
+    """Whether the key of a run has an answer to any question."""
     try:
         golds = (case.gold for case in recorded_cases(folder.manifest))
         return any(gold.verdict or gold.exact_answer or gold.ideal_answers for gold in golds)

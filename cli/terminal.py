@@ -1,4 +1,4 @@
-"""What commands share to print: consoles, safe text, tables, numbers."""
+"""Printing for commands: consoles, safe text, tables, numbers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def show_log(*, verbose: bool = False) -> None:
     """Print log messages from the level on that EVIGRAPH_LOG names, else from `info` on.
 
     Raises:
-        InputError: There is no such level.
+        InputError: The level is unknown.
     """
     from storage.errors import InputError
 
@@ -87,7 +87,7 @@ def print_table(
     Args:
         table: Cells of the recipe get an asterisk, and clear differences are bold.
         title: Above the table.
-        below: Whether what belongs to a value stands under it, not beside it.
+        below: Whether secondary lines of a value go below it instead of next to it.
         header: Whether columns have headings.
         gap: Blanks between columns, an even number.
     """
@@ -169,7 +169,7 @@ def print_rows(
 
 
 def print_facts(facts: Iterable[tuple[str, Text | str]]) -> None:
-    """Print names and what is known under them, a line each."""
+    """Print names with their values, a line each."""
     shown = RichTable.grid(padding=(0, 2))
     shown.add_column(style="bold")
     shown.add_column(overflow="fold")
@@ -187,12 +187,12 @@ def print_json(value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command came to.
+    """Result of a command.
 
     Attributes:
         content: The object that `--json` prints, or what makes it.
         show: Prints the result for people.
-        code: What the process exits with.
+        code: Exit code of the process.
     """
 
     content: Any

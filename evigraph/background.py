@@ -33,7 +33,7 @@ class Background:
             raise
 
     def close(self) -> None:
-        """End the thread; what has not ended is cancelled."""
+        """End the thread and cancel unfinished work."""
         if self._loop.is_closed():
             return
         self.run(_cancel_others())
@@ -52,7 +52,7 @@ async def _cancel_others() -> None:
 
 
 def run_in_background(work: Coroutine[Any, Any, T]) -> T:
-    """The result of some work in an event loop of its own, whether this thread has one or not."""
+    """Run a coroutine in a new event loop, whether this thread has one or not."""
     background = Background()
     try:
         return background.run(work)

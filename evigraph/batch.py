@@ -64,9 +64,9 @@ def run(
         policy: A data policy.
         allow_hosted: Whether texts of cases without a policy may go to public hosts.
         concurrency: Cases at once; None for as many as there are connections.
-        limits: How hard servers may be pressed.
-        probe: Whether servers are asked at the start what they can do.
-        keep_going: Go on even if the first five cases are all degraded.
+        limits: Request limits for servers.
+        probe: Whether servers are probed at the start.
+        keep_going: Continue even if the first five cases are all degraded.
         report: Called with each line that the command would print.
 
     Returns:

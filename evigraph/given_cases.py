@@ -52,4 +52,4 @@ def _fields(given: object) -> dict[str, Any]:
     if hasattr(given, "__dict__"):
         return dict(vars(given))
     kind = type(given).__name__
-    raise InputError("case", f"a {kind} is no case", "Give a dict with question and sentences or note")
+    raise InputError("case", f"a {kind} is not a case", "Give a dict with question and sentences or note")

@@ -92,7 +92,7 @@ class Result:
 
     @property
     def decisions(self) -> list[dict[str, Any]]:
-        """What each node decided: `node`, `because`, `facts`, `flags`, `calls` and more."""
+        """Decisions of each node: `node`, `because`, `facts`, `flags`, `calls` and more."""
         return [one for one in self.trace if one["node"] != "__end__"]
 
 
@@ -149,7 +149,7 @@ class Graph(Runnable[Any, Result]):
 
     @property
     def models(self) -> Mapping[Role, Model]:
-        """The model of each role with what is known of it."""
+        """The model of each role with its findings."""
         return self._assembly.manifest.models
 
     def invoke(self, input: CaseLike, config: RunnableConfig | None = None, **kwargs: Any) -> Result:
@@ -266,8 +266,8 @@ def open(
         folder: Keeps the journal of calls, so that no call is made twice; None drops it with the graph.
         policy: A data policy, as `--policy` takes it.
         allow_hosted: Whether texts of cases without a policy may go to public hosts.
-        limits: How hard servers may be pressed.
-        probe: Whether servers are asked at the start what they can do.
+        limits: Request limits for servers.
+        probe: Whether servers are probed at the start.
 
     Raises:
         RecipeError, ModelError, PolicyError, InputError: Something is missing, wrong or forbidden.

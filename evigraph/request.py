@@ -1,4 +1,4 @@
-"""From what a Python program gives to a request for a run."""
+"""Requests for runs from arguments of a Python program."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings
 
 
 class BioasqRecipe(Recipe):
-    """Values of the paper, where a recipe says nothing else.
+    """Recipe with the paper's values as defaults.
 
     Attributes:
         documents: Phase A: documents and snippets.
@@ -65,17 +65,17 @@ class BioasqState(VerifiedState, total=False):
     """From a search to exact answers and answers in words."""
 
     queries: list[str]
-    """The question and what it was reformulated to."""
+    """The question and its reformulations."""
     found_documents: list[FoundDocument]
     """Best first, with their texts: documents are public, and no case holds them."""
     cross_encoder_ranking: list[RankedDocument]
     """Best first; those of the retrieval where no cross-encoder is wanted."""
     llm_ranking: list[RankedDocument]
-    """What a language model made of them; places only."""
+    """A language model's ranking; positions only."""
     document_ranking: list[RankedDocument]
     """The answer of phase A, best first."""
     snippets: list[ChosenSnippet]
-    """What answers are built on: found ones, or those that a question came with."""
+    """Snippets for answers: retrieved ones, or the question's own."""
     exact_votes: list[ExactVote]
     exact_answer: str | list[list[str]]
     """Yes or no, or entries that are each a list of synonyms; missing for questions that have none."""

@@ -22,7 +22,7 @@ from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings
 
 
 class DirectRecipe(PoolRecipe):
-    """A single prompt, zero-shot where a recipe says nothing else.
+    """Recipe of a single prompt, zero-shot by default.
 
     Attributes:
         answer: Demonstrations and rules of the answer.
@@ -39,7 +39,7 @@ class DirectRecipe(PoolRecipe):
 
 
 class DirectState(VerifiedState, total=False):
-    """What the one reply comes to."""
+    """Results of the single reply."""
 
     patient_question: str
     draft_answer: str

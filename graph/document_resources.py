@@ -1,4 +1,4 @@
-"""What graphs on published documents need: a corpus, an index of it, readers, answered questions."""
+"""Resources of graphs on published documents: a corpus, its index, readers, answered questions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _record(folder: Path, searched: DocumentCollection) -> Record:
 
 
 class PassageReader(Resource):
-    """What reads passages, where that is no language model, and what compares sentences before."""
+    """Reader of passages, if not a language model, and encoder that compares sentences before."""
 
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"reader": ("reader", "vectors")}
 
@@ -137,7 +137,7 @@ class PassageReader(Resource):
 
 
 class DocumentReranker(Resource):
-    """What scores whole documents."""
+    """Ranker that scores whole documents."""
 
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"document_reranker": ("identity",)}
 

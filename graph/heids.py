@@ -34,7 +34,7 @@ from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings
 
 
 class HeidsRecipe(Recipe):
-    """Values of heiDS, where a recipe says nothing else.
+    """Recipe with heiDS's values as defaults.
 
     Attributes:
         stop_after: `evidence` retrieves and asks no model.

@@ -1,4 +1,4 @@
-"""What graphs on notes need: annotated cases to show, rankers of sentences, vectors that compare them."""
+"""Resources of graphs on notes: annotated cases to show, rankers of sentences, sentence vectors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Pool(Resource):
 
 
 class EvidenceRanker(Resource):
-    """A ranker that votes on evidence beside a model, or in its place."""
+    """A ranker that votes on evidence together with a model, or in its place."""
 
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {"ranker": ("name", "identity", "cutoff")}
 
@@ -137,7 +137,7 @@ class EvidenceRanker(Resource):
 
 
 class SentenceRetrieval(Resource):
-    """What finds sentences of notes for a query, and what compares an answer with them."""
+    """Retriever of note sentences for a query, and encoder that compares an answer with them."""
 
     compared: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "retrieval": ("retriever", "reranker", "vectors", "acronyms_sha256")

@@ -94,7 +94,7 @@ def option_fields(schema: type[Recipe]) -> dict[str, str]:
 
 
 def unused_option(recipe: Recipe, option: str) -> str | None:
-    """What else an option needs to be of any use with a recipe; None where it is."""
+    """What else an option requires to take effect with a recipe; None if nothing."""
     sections = (getattr(recipe, name) for name in type(recipe).model_fields)
     needs = (
         one.needs(option) for one in sections if isinstance(one, RecipeSection) and option in one.options

@@ -1,4 +1,4 @@
-"""What a system needs beside models and prompts: opened from the request, described, compared on resume."""
+"""Resources of a system other than models and prompts: opened, described, and compared on resume."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cases.records import Case, InvalidCase
 from nodes.core.recipe import Recipe, RecipeError
 
 Record = Mapping[str, Any]
-"""What `run.json` says of a resource: builtins only."""
+"""Record of a resource in `run.json`: builtins only."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequest:
-    """What a resource is opened from.
+    """Request to open a resource.
 
     Attributes:
-        recipe: What is wanted.
+        recipe: The recipe that needs it.
         origin: Where the recipe came from, for messages.
         places: Files and folders that the user gave, by the name of their option.
         running: The cases of the run, read only by what must not show them.
@@ -45,8 +45,8 @@ class Opened:
     """A resource made ready.
 
     Attributes:
-        tools: What nodes find in their context, by the name of the tool.
-        records: What the run records, by name.
+        tools: Tools for the context of nodes, by name.
+        records: Records for the run, by name.
     """
 
     tools: Mapping[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Resource(ABC):
 
     @abstractmethod
     def reads(self, recipe: Recipe) -> object:
-        """The part of a recipe that decides what is opened; None where nothing is."""
+        """The part of a recipe that determines the resource; None if it is not opened."""
 
     @abstractmethod
     async def open(self, request: ResourceRequest) -> Opened:
@@ -78,11 +78,11 @@ class Resource(ABC):
         """
 
     def needs(self, place: str, recipe: Recipe) -> str:
-        """Why a place is refused that the recipe has no use for."""
+        """Error for a path that the recipe does not use."""
         return f"the graph {recipe.system!r} uses no {place}; leave --{place} out"
 
     def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
-        """Where it was when a run began, by option; only what the recipe reads."""
+        """Recorded paths by option, only those that the recipe reads."""
         return {}
 
 
@@ -96,12 +96,12 @@ def used_places(resources: Iterable[Resource], recipe: Recipe) -> frozenset[str]
 async def open_resources(
     resources: Iterable[Resource], request: ResourceRequest, shared: Mapping[Resource, Opened] | None = None
 ) -> dict[Resource, Opened]:
-    """Open what the recipe wants.
+    """Open the recipe's resources.
 
     Args:
-        resources: Of the system.
-        request: What they are opened from.
-        shared: Opened already, and taken as they are.
+        resources: The system's resources.
+        request: The request to open them.
+        shared: Already opened ones, which are reused.
 
     Raises:
         RecipeError: A place is given that nothing uses, and what `Resource.open` raises.

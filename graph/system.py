@@ -1,4 +1,4 @@
-"""A system: its recipe, its state, its nodes and how they are wired, what it needs, how it is scored.
+"""A system: recipe, state, nodes, wiring, resources, scoring.
 
 Each is declared in a file `graph/NAME.py` as `SYSTEM`, with a recipe `graph/recipes/NAME.yaml`. Everything
 that differs between systems is read from there.
@@ -30,7 +30,7 @@ Builder = StateGraph[Any, Any, Any, Any]
 CompiledGraph = CompiledStateGraph[Any, Any, Any, Any]
 
 ScoreName = Literal["archehr", "verdict", "biomedical"]
-"""How answers are held against a key: as ArchEHR-QA does, by verdicts, or as BioASQ does."""
+"""How answers are scored against a key: as in ArchEHR-QA, by verdicts, or as in BioASQ."""
 
 
 class UnknownSystem(RecipeError):
@@ -39,16 +39,16 @@ class UnknownSystem(RecipeError):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class System:
-    """What is true of a system.
+    """Declaration of a system.
 
     Attributes:
-        summary: What it does, in a line.
+        summary: Its task, in a line.
         recipe: The schema of its recipes.
         state: What its nodes pass on.
         nodes: In the order in which people read them.
         wire: Adds the edges to a builder that has the nodes.
-        resources: What it needs beside models and prompts, in the order of opening.
-        score: How its answers are scored; None for a system that gives none.
+        resources: Resources other than models and prompts, in the order of opening.
+        score: How its answers are scored; None for a system without answers.
         samples: File of `cases/samples/` that it can be tried on.
     """
 

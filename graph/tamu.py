@@ -56,7 +56,7 @@ from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings
 
 
 class TamuRecipe(PoolRecipe):
-    """Values of the paper's sections 4 and 5.2, where a recipe says nothing else.
+    """Recipe with the values of the paper's sections 4 and 5.2 as defaults.
 
     Attributes:
         stop_after: `evidence` writes no answer; `question` interprets the patient's message and does nothing
@@ -109,7 +109,7 @@ class TamuRecipe(PoolRecipe):
         rule = self.evidence.rule
         if self.review.confidence is not None and (rule is None or rule.slope is None):
             raise ValueError(
-                "review.confidence is set, but evidence.rule has no slope to tell confidence by; calibrate"
+                "review.confidence is set, but evidence.rule has no slope to compute confidence; calibrate"
                 " the recipe: evigraph calibrate RUN --risk 0.1"
             )
         return self
@@ -184,7 +184,7 @@ class TamuState(VerifiedState, total=False):
     votes: Annotated[list[Vote], operator.add]
     """Before reflection; further votes are added."""
     asked_votes: int
-    """Of the model; those that failed included."""
+    """Votes requested from the model, including failed ones."""
     more_votes: int
     """To be asked for next, where the recipe wants as many as it takes."""
     reflected_votes: Annotated[list[Vote], operator.add]
@@ -280,7 +280,7 @@ def wire_question(builder: Builder) -> None:
 
 
 COUNTING = ["check_votes", "aggregate_votes"]
-"""What may follow on the last votes."""
+"""Possible successors of the last votes."""
 
 
 def counting(settings: EvidenceSettings) -> str:
@@ -357,7 +357,7 @@ def wire_evidence(builder: Builder) -> None:
 
 
 def contested_case(state: TamuState, context: Context[TamuRecipe]) -> bool:
-    """Whether a person is to look, and has not yet."""
+    """Whether a review is needed and still missing."""
     if "review" in state:
         return False
     counts, usable = state["vote_counts"], state["usable_votes"]

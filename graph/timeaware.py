@@ -32,11 +32,11 @@ from nodes.retrieval.document_records import (
 
 
 class TimeawareRecipe(Recipe):
-    """Values of the paper, where a recipe says nothing else.
+    """Recipe with the paper's values as defaults.
 
     Attributes:
         literature: Which documents are found, and which of them may be evidence.
-        reading: What is read of each document, and by whom.
+        reading: Passages to read, and their reader.
         verdict: How readings become an answer.
     """
 
@@ -65,10 +65,10 @@ class TimeawareState(CaseState, total=False):
     verdict: Verdict
     reading_counts: ReadingCounts
     evidence_passages: list[EvidencePassage]
-    """Passages with their documents and what was made of them."""
+    """Passages with their documents and readings."""
     disagreement: Disagreement
     explanation: str
-    """Of the verdict; it cites evidence passages by their ids in square brackets."""
+    """Explanation of the verdict; cites evidence passages by their ids in square brackets."""
 
 
 async def begin(

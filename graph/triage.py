@@ -1,4 +1,4 @@
-"""Triage of patients' messages: what a question asks for, its risk, and whether the note can answer it."""
+"""Triage of patients' messages: a question's intent, its risk, and whether the note can answer it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TriageRecipe(Recipe):
 
 
 class TriageState(CaseState, total=False):
-    """What is known of a question before anybody answers it."""
+    """Assessment of a question before it is answered."""
 
     patient_question: str
     intent: IntentChoice
@@ -62,7 +62,7 @@ def wire(builder: Builder) -> None:
 
 
 SYSTEM = System(
-    summary="what a question asks for, how risky it is, and whether the note can answer it",
+    summary="a question's intent, its risk, and whether the note can answer it",
     recipe=TriageRecipe,
     state=TriageState,
     nodes=(ADOPT_PATIENT_QUESTION, CLASSIFY_INTENT, JUDGE_ANSWERABILITY),

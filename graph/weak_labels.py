@@ -21,7 +21,7 @@ from nodes.evidence.settings import FixedVoteSettings
 
 
 class WeakLabelsRecipe(Recipe):
-    """Values of the packaged recipe, where another says nothing else.
+    """Recipe with the packaged one's values as defaults.
 
     Attributes:
         evidence: Votes on what supports the clinician's answer.
@@ -41,14 +41,14 @@ class WeakLabelsState(CaseState, total=False):
     votes: Annotated[list[Vote], operator.add]
     """Before reflection; further votes are added."""
     asked_votes: int
-    """Of the model; those that failed included."""
+    """Votes requested from the model, including failed ones."""
     vote_counts: dict[str, int]
     usable_votes: int
     """That of a ranker counts with its weight, here and in `vote_counts`."""
     label_confidence: dict[str, float | None]
     """Mean P(essential) by sentence id."""
     case_confidence: float
-    """Of a calibrated rule, which recipes of this system have none of."""
+    """Confidence by a calibrated rule, which this system's recipes lack."""
     evidence: dict[AnswerEvidence, list[str]]
     """Sentence ids of each evidence setting."""
     label_source: LabelSource
@@ -56,7 +56,7 @@ class WeakLabelsState(CaseState, total=False):
 
 
 async def after_labelling(state: WeakLabelsState) -> Literal["aggregate_votes", "__end__"]:
-    """Votes are counted; citations, and labels of people, stand as they are."""
+    """Votes are counted; citations and labels of people are kept unchanged."""
     return "aggregate_votes" if state.get("votes") else "__end__"
 
 

@@ -1,1 +1,1 @@
-"""What is searched: demonstrations, corpora, indexes of vectors and their stores, embedders."""
+"""Searchable collections: demonstrations, corpora, vector indexes and their stores, embedders."""

@@ -1,4 +1,4 @@
-"""What the builders of corpora and of indexes share: a manifest, a lock, and errors that say what remains.
+"""Common parts of corpus and index builders: a manifest, a lock, and errors with the kept state.
 
 A build is a folder with a manifest, written as a whole. A build that was killed is continued by the same
 command: the manifest says how far it came.
@@ -30,7 +30,7 @@ class Fields(BaseModel):
 
 
 class BuildManifest(Fields):
-    """What a build says of itself.
+    """Manifest of a build.
 
     Attributes:
         complete: Whether it can be searched; False while it is built.
@@ -65,7 +65,7 @@ class BuildManifest(Fields):
             fault = f"is no {cls.WHAT}" if folder.exists() else "no such folder"
             raise InputError(folder, fault, f"Build one: {cls.COMMAND} --out {folder}")
         if not manifest.complete:
-            remedy = "Give the command that builds it once more: it goes on"
+            remedy = "Repeat the command that builds it: it continues"
             raise InputError(folder, f"this {cls.WHAT} is not finished", remedy)
         return manifest
 
@@ -83,7 +83,7 @@ ManifestT = TypeVar("ManifestT", bound=BuildManifest)
 
 
 class Progress(NamedTuple):
-    """How far a build is.
+    """Progress of a build.
 
     Attributes:
         stage: Reading counts bytes of the sources; scoring counts parts; encoding, of an index, documents.
@@ -109,7 +109,7 @@ class Built(NamedTuple, Generic[ManifestT]):
 
 
 def read_fields(path: Path, kind: type[FieldsT], what: str) -> FieldsT:
-    """Read a manifest, or that of a part.
+    """Read the manifest of a build or a part.
 
     Raises:
         InputError: It is missing, damaged, or of another version.
@@ -124,7 +124,7 @@ def read_fields(path: Path, kind: type[FieldsT], what: str) -> FieldsT:
 
 
 def write_fields(path: Path, fields: Fields) -> None:
-    """Replace a manifest, or that of a part, as a whole.
+    """Replace the manifest of a build or a part as a whole.
 
     Raises:
         InputError: It cannot be written.
@@ -156,9 +156,9 @@ def building(folder: Path, kind: type[BuildManifest], others: Iterable[str] = ()
     except LockedError as error:
         raise InputError(folder, f"is being built: {error}", "Wait for its end") from error
     except OSError as error:
-        remedy = "Build again once it can be written: what is finished stays"
+        remedy = "Build again once it can be written: finished parts are kept"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "Free some space and build again: what is finished stays"
+            remedy = "Free some space and build again: finished parts are kept"
         raise InputError(folder, f"cannot be written: {error.strerror or error}", remedy) from error
 
 

@@ -89,7 +89,7 @@ class SentenceEmbedder:
         return f"{self._name}@{fingerprint(self.folder)}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        # One by one, a text's vector has the same bits whatever is embedded beside it, and padding
+        # One by one, a text's vector has the same bits whatever else is embedded, and padding
         # costs as much as batches save on a processor (28 notes: 7.0 s together, 8.2 s apart).
         return self._vectors.encode(texts, 1)
 
@@ -129,7 +129,7 @@ class ServerEmbedder:
 
     @property
     def identity(self) -> str:
-        """The model's name: a server tells no more."""
+        """The model's name, as a server does not report its weights."""
         return f"openai:{self._name}"
 
     async def aembed(self, texts: Sequence[str]) -> Vectors:

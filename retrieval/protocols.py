@@ -1,4 +1,4 @@
-"""Collections of documents: what may be asked of one, and what it finds."""
+"""Interfaces of document collections and their results."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ SPECIAL = ("vllm", "pasted", "studio", "scale", "matrix", "zoo")
 """Marks of tests that `make test` leaves out."""
 
 ALONE = ("tests/docs/test_docs.py::test_page[",)
-"""Tests that take half a minute each and share nothing: each may run on a worker of its own."""
+"""Tests that take half a minute each and share nothing: each may run on a separate worker."""
 
 MAX_WORKERS = 8
 """A worker that runs torch takes up to 1.5 GB."""

@@ -64,7 +64,7 @@ def evigraph(
     Args:
         arguments: What is typed after `evigraph`.
         folder: Where it is typed.
-        environment: Added to that of this process. Packages of a folder in its `PYTHONPATH` come before ours.
+        environment: Added to this process's. Packages of a folder in its `PYTHONPATH` come before ours.
         timeout: Seconds.
         by_words: Embed by words: to load the packaged encoder takes longer than most commands.
     """
@@ -86,7 +86,7 @@ def evigraph(
 
 
 class Started:
-    """A command that goes on beside the test, which may send it signals."""
+    """A command that runs in parallel to the test, which may send it signals."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Started:
         self._process.start()
 
     def poll(self) -> int | None:
-        """The exit code, if it has ended; that of a signal is negative."""
+        """The exit code, if it has ended; negative for a signal."""
         return self._process.exitcode
 
     @property

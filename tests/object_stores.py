@@ -23,7 +23,7 @@ _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOt
 
 
 class Bucket(NamedTuple):
-    """A bucket `night` on a server of its own."""
+    """A bucket `night` on a separate server."""
 
     server: str
 

@@ -72,7 +72,7 @@ def written(path: Path) -> Iterator[str]:
             if not (isinstance(value, ast.FormattedValue) and isinstance(text, ast.Constant)):
                 continue
             found = re.match(rf" ({NOUN})", str(text.value))
-            # What is quoted is no number: "case 'a' runs" has a verb.
+            # A quoted text is not a number: "case 'a' runs" has a verb.
             if found and value.conversion != ord("r"):
                 yield found[1]
 

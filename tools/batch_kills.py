@@ -3,8 +3,8 @@
     python -m tools.batch_kills 50 [SEED]
 
 asks each provider at the address that its library has, and again by `@URL`. It prints what the provider's
-ledger says beside the journal: rows billed, calls stored, rows billed twice, and whether results are equal
-byte for byte. Takes many minutes; `tests/runs/batched` has kills at chosen moments.
+ledger says compared with the journal: rows billed, calls stored, rows billed twice, and whether results are
+equal byte for byte. Takes many minutes; `tests/runs/batched` has kills at chosen moments.
 """
 
 from __future__ import annotations

@@ -119,11 +119,11 @@ KINDS: dict[str, Callable[[bytearray, random.Random], bytearray]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one corruption.
+    """Outcome of one corruption.
 
     Attributes:
         kind: Which state of the run, which file, what was done to it.
-        named: What was said of it; empty where nothing was.
+        named: Message on it; empty without one.
         lost: Replies that the check said were lost.
         asked: Replies that were asked for again, beyond those that were in flight.
         equal: Whether the results are those of the undamaged run, byte by byte.

@@ -2,8 +2,8 @@
 
     python -m tools.kills 100 [SEED [CHAIN...]]
 
-prints a table: by command, how many kills, what was lost, and the calls that were made twice beside those in
-flight. Takes many minutes; `tests/runs/test_kill.py` has one kill of each kind.
+prints a table: by command, how many kills, what was lost, and the calls that were made twice in addition to
+those in flight. Takes many minutes; `tests/runs/test_kill.py` has one kill of each kind.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder of its own for one chain of kills."""
+    """A new folder for one chain of kills."""
 
     folder: Path
     random: random.Random
@@ -152,7 +152,7 @@ def publish_chain(
     """A merge or a push that is killed again and again, against one that never was.
 
     Args:
-        words: The command, by the name of what it makes; `{}` stands for the URL of the folder.
+        words: The command, by the name of what it makes; `{}` means the URL of the folder.
         broken: From a folder and such a name to the faults of what is there; nothing there is none.
     """
 
@@ -355,7 +355,7 @@ CHAINS: dict[str, Callable[[Place, Tally], None]] = {
 
 
 def chains(seed: int, wanted: Sequence[str]) -> Iterator[tuple[str, Place]]:
-    """Chains without end, each in a folder of its own; runs and resumes every second time."""
+    """Endless chains, each in its own folder; runs and resumes every second time."""
     source = random.Random(seed)
     names = wanted or [name for other in list(CHAINS)[1:] for name in ("run, resume", other)]
     while True:

@@ -44,10 +44,10 @@ def tests_for(path: Path) -> list[str]:
     """Test files and folders, relative to the repository.
 
     Raises:
-        ValueError: There is no such file in the repository.
+        ValueError: The file is not in the repository.
     """
     if not (ROOT / path).is_file():
-        raise ValueError(f"{path}: there is no such file in the repository")
+        raise ValueError(f"{path}: not a file of the repository")
     if path.parts[0] == "tests" and path.name.startswith("test_"):
         return [str(path)]
     tests = {one.relative_to(ROOT) for one in (ROOT / "tests").rglob("test_*.py")}
@@ -55,7 +55,7 @@ def tests_for(path: Path) -> list[str]:
     if path.suffix == ".py":
         found |= {Path(*one.split(".")).with_suffix(".py") for one in importing(module_of(path))}
     else:
-        # A prompt, a recipe, a page or a style: whoever names it.
+        # A prompt, a recipe, a page or a style: files that name it.
         named = re.compile(rf"\b{re.escape(path.stem)}\b")
         found |= {one for one in tests if named.search((ROOT / one).read_text("utf-8"))}
     if path.parts[0] == "cli":

@@ -1,8 +1,8 @@
-"""Where pages link to: the same pages are served, and written as files that open from disk.
+"""Link targets of pages, which are both served and written as files that open from disk.
 
-Names of runs are safe by themselves. Case ids are data: each implementation makes them safe. Where pages are
-served, case ids and call keys stand in the query: browsers would take an id such as `..` in a path for the
-parent folder, however it is quoted.
+Names of runs are safe by themselves. Case ids are data: each implementation makes them safe. On served pages,
+case ids and call keys are in the query: browsers would take an id such as `..` in a path for the parent
+folder, however it is quoted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Addresses(ABC):
         """A style sheet or script of `viewer/assets`."""
 
     def ask(self) -> str | None:
-        """Where a question can be asked; None where nothing runs."""
+        """Address for asking a question; None if nothing runs."""
         return None
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Addresses(ABC):
         return None
 
     def state(self, run: str, case_id: str) -> str | None:
-        """Whether the case still waits; None where nothing changes."""
+        """Address of a case's state; None if nothing changes."""
         return None
 
     def verify(self, run: str, case_id: str) -> str | None:
@@ -105,7 +105,7 @@ class ServedAddresses(Addresses):
         return f"{self.next_review(run)}?id={_quoted(case_id)}"
 
     def reviewers(self, run: str) -> str:
-        """Who reviews what, and how far they agree."""
+        """Address of the page of reviewers and their agreement."""
         return f"{self.run(run)}/reviewers"
 
     def key(self, run: str) -> str:
@@ -129,7 +129,7 @@ class ServedAddresses(Addresses):
         return "/sign-in"
 
     def sign_out(self) -> str:
-        """Where signing out is sent."""
+        """Address for signing out."""
         return "/sign-out"
 
     def compare(self, one: str, other: str, *, kind: str | None = None, page: int | None = None) -> str:

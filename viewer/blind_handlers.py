@@ -1,7 +1,7 @@
-"""Blind review: pages on which a case has no labels, votes, answer, key or score, and nothing else is served.
+"""Blind review: serves only pages of cases without labels, votes, answer, key or score.
 
-A server of these pages has no others, so that no address leads to what its reviewers must not see. What one
-reviewer has saved is shown to nobody else.
+A server of these pages has no others, so that reviewers cannot reach hidden content. A reviewer's labels are
+not shown to others.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class BlindServer:
 
 
 def _own(standings: dict[str, Standing], reviewer: str) -> dict[str, Standing]:
-    """What the person has labelled blind, and nothing that others have said."""
+    """Only the person's own blind labels."""
     return {
         id_: Standing(
             one.assigned, [each for each in one.history if each.blind and each.reviewer == reviewer]
@@ -199,7 +199,7 @@ def _texts(run: Run, queue: Queue, case_id: str) -> Case:
     """A case of the person's queue.
 
     Raises:
-        HTTPException: It is no such case.
+        HTTPException: The case is unknown.
         RunError: Its texts cannot be read.
     """
     open_case(run, case_id, queue.reviewer)

@@ -39,7 +39,7 @@ Advance = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """What was written; `bytes` is the size of all files."""
+    """The written files; `bytes` is their total size."""
 
     folder: Path
     runs: int

@@ -80,10 +80,10 @@ def open_case(run: Run, case_id: str, person: str) -> None:
 
 
 def demand_role(role: Role, run: Path, what: str, **facts: str) -> None:
-    """Require that whoever has signed in may do something; where nobody has to sign in, everybody may.
+    """Require that the signed-in user may do something; without sign-in, everybody may.
 
     Raises:
-        HTTPException: They may not; the run's audit log says so.
+        HTTPException: They may not; recorded in the run's audit log.
     """
     person = signed_in()
     if person is not None and not person.may(role):
@@ -95,7 +95,7 @@ def demand_own_name(run: Path, name: str, what: str, **facts: str) -> None:
     """Require that nobody who has signed in gives another name than theirs.
 
     Raises:
-        HTTPException: They do; the run's audit log says so.
+        HTTPException: They do; recorded in the run's audit log.
     """
     person = signed_in()
     if person is not None and name not in ("", person.name):
@@ -109,7 +109,7 @@ def _refused(run: Path, person: Person, what: str, told: str, **facts: str) -> H
 
 
 def seen(standing: Standing) -> Standing:
-    """What the one who asks may see of a case's reviews; until all have labelled it, no one else's."""
+    """Reviews of a case that the current user may see; until all have labelled it, only their own."""
     person = signed_in()
     return standing if person is None else standing.seen_by(person.name, admin=person.may("admin"))
 
@@ -163,7 +163,7 @@ class Reviewing:
             return HTMLResponse(self._page(run, name, case_id, reviews, visit))
 
     def state(self, request: Request) -> Response:
-        """Whether a case still waits, and how it goes on, for its page to ask."""
+        """State of a waiting or continuing case, polled by its page."""
         name: str = request.path_params["run"]
         case_id = parameter(request, "id")
         opened = self._named(name)
@@ -271,7 +271,7 @@ def demand_form(request: Request, most: int) -> None:
 
 
 def reviewer_of(request: Request) -> str:
-    """Who is signed in; else the name that the browser's last review was given under, empty for none."""
+    """The signed-in user; else the name of the browser's last review, empty without one."""
     person = signed_in()
     if person is not None:
         return person.name

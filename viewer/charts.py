@@ -21,9 +21,9 @@ class Figure:
     """A bar chart.
 
     Attributes:
-        across: What the bars stand for.
-        up: What their lengths count.
-        note: What the bars do not tell, in a sentence.
+        across: Meaning of the bars.
+        up: Unit of their lengths.
+        note: Limits of the bars, in a sentence.
     """
 
     name: str

@@ -135,7 +135,7 @@ class Deciding:
             demand_case(run, case_id)
             line, standing = run.line(case_id), reviewed.standing(case_id)
             if standing.missing:
-                # Until all have labelled it, a decision would show what the others say.
+                # Until all have labelled it, a decision would disclose the others' labels.
                 demand_role(
                     "admin", opened.path, "a decision before all have labelled the case", case=case_id
                 )

@@ -16,7 +16,7 @@ from runs.record.folder import RunFolder, locked
 from runs.record.manifest import RunError
 
 Command = Callable[[Path], Sequence[str]]
-"""What resumes the reviewed cases of a run folder: its words."""
+"""Command line that resumes the reviewed cases of a run folder."""
 
 _RETRY = 2.0
 """Seconds between looks at a run that another process is writing."""
@@ -50,11 +50,11 @@ class GoingOn:
 
     @property
     def possible(self) -> bool:
-        """Whether reviewed cases go on without anybody typing a command."""
+        """Whether reviewed cases continue automatically."""
         return self._command is not None
 
     def start(self, run: Path) -> None:
-        """Let the reviewed cases of a run go on; what is reviewed meanwhile follows."""
+        """Continue the reviewed cases of a run; later reviews follow."""
         if self._command is None:
             return
         with self._lock:
@@ -67,11 +67,11 @@ class GoingOn:
             thread.start()
 
     def progress(self, run: Path) -> Progress | None:
-        """How the reviewed cases of a run go on; None where nothing goes on, and nothing failed."""
+        """Progress of a run's reviewed cases; None if none continues and none failed."""
         return self._progress.get(run)
 
     def close(self) -> None:
-        """End all processes; what they have done is kept."""
+        """End all processes; finished work is kept."""
         self._closed.set()
         with self._lock:
             processes, threads = list(self._processes.values()), list(self._threads.values())

@@ -28,7 +28,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 def name_runs(paths: Iterable[Path], known: Mapping[str, Path]) -> dict[str, Path]:
     """A name for each path; known paths keep their names.
 
-    A name is made of the last parts of the path and only looked up: no request ever becomes a path.
+    A name consists of the last parts of the path and is only looked up: requests never become paths.
     """
     by_path = {path: name for name, path in known.items()}
     named: dict[str, Path] = {}
@@ -135,7 +135,7 @@ def named(library: Library, name: str) -> OpenedRun:
     """
     run = library.get(name)
     if run is None:
-        raise HTTPException(404, f"There is no run {name!r} here.")
+        raise HTTPException(404, f"Run {name!r} not found.")
     return run
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 8377
 MAX_HEAD_BYTES = 1 << 16
-"""Of a request's first line and headers; more, and the connection is closed."""
+"""Maximum size of a request's first line and headers; beyond it, the connection is closed."""
 _LAST_ANSWERS = 2
 """Seconds that responses in progress may still take when the server ends."""
 
@@ -72,7 +72,7 @@ def listen(host: str, port: int | None) -> socket.socket:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What pages are encrypted with: PEM files of a certificate, with its chain, and of its key."""
+    """TLS certificate of the pages: PEM files of a certificate, with its chain, and of its key."""
 
     chain: Path
     key: Path

@@ -65,8 +65,8 @@ class Ended:
         revision: The revision of the run's index.
         summaries: In input order.
         read_at: Revision at which each case was last read, at least that of its line.
-        reviews: Which of them wait for a review or were reviewed.
-        progress: How far the run is; None where none goes on.
+        reviews: Cases that wait for a review or were reviewed.
+        progress: Progress of the run; None if it is not running.
     """
 
     manifest: Manifest
@@ -105,7 +105,7 @@ class OpenedRun:
 
     @contextmanager
     def reading(self) -> Iterator[Run]:
-        """The run as it is now, locked for this thread.
+        """The current state of the run, locked for this thread.
 
         Raises:
             RunError: It cannot be read.

@@ -256,7 +256,7 @@ def _served(pages: Sequence[Route], signing_in: SigningIn | None) -> Starlette:
 def _asset(request: Request) -> Response:
     found = assets().get(request.path_params["name"])
     if found is None:
-        raise HTTPException(404, "There is no such file.")
+        raise HTTPException(404, "File not found.")
     return Response(found[0], media_type=found[1], headers={"cache-control": "no-cache"})
 
 
@@ -270,7 +270,7 @@ def _unreadable(_: Request, error: Exception) -> Response:
 
 
 def _failed(_: Request, error: Exception) -> Response:
-    return _message(f"The viewer failed with {type(error).__name__}. Its terminal tells where.", 500)
+    return _message(f"The viewer failed with {type(error).__name__}. See its terminal for the location.", 500)
 
 
 def _message(text: str, status: int) -> Response:

@@ -37,7 +37,7 @@ from viewer.rendering import duration, render
 _MAX_FORM = 16_384
 """Bytes of the form of somebody who has not signed in."""
 _POLLED = ("/rows.json", "/state")
-"""What pages ask on their own; a page that is left open keeps no session open."""
+"""Paths that pages poll; an open page does not keep a session alive."""
 _NO_NAME = "(unknown)"
 _WRONG = "This token opens nothing: it is mistyped, has expired, or was replaced or removed."
 _ENDED = (
@@ -178,7 +178,7 @@ class SigningIn:
         )
 
     def _cookie_of(self, scheme: str) -> str:
-        # With this prefix browsers take it from nothing but this very host, encrypted.
+        # With this prefix, browsers accept it only from this host, encrypted.
         return f"__Host-{self._cookie}" if scheme == "https" else self._cookie
 
     def _note_end(self, person: Person, why: End) -> None:

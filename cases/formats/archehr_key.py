@@ -27,7 +27,7 @@ _INLINE = re.compile(r"\s*\[\s*[0-9]+(?:\s*[-\u2013,;]\s*[0-9]+)*\s*\]")
 
 
 def read_archehr_key(path: Path) -> dict[str, Gold]:
-    """Read what `path` says of each case; what it leaves out, or gives as null or nothing, is None.
+    """Read the key of each case in `path`; missing, null and empty parts are None.
 
     Raises:
         InputError: the file is neither a table of labels (`.csv`, `.tsv`) nor a JSON array of cases, names a

@@ -105,7 +105,7 @@ def _malformed(path: Path, error: etree.XMLSyntaxError) -> InputError:
 
 
 class _CaseFault(Exception):
-    """What makes one case unusable while the others are read on."""
+    """One case is unusable; reading continues with the others."""
 
     def __init__(self, element: etree._Element, fault: str) -> None:
         super().__init__(f"line {element.sourceline}: {fault}")

@@ -1,6 +1,6 @@
 """BioASQ (Tsatsaronis et al. 2015): test sets and training sets of task b in their JSON form.
 
-Only what a question needs is read: other fields, such as concepts and triples, are left alone. A test set
+Only required fields are read; others, such as concepts and triples, are ignored. A test set
 lacks answers, one of phase A documents and snippets too.
 """
 
@@ -31,7 +31,7 @@ def bioasq_cases(path: Path, content: Mapping[str, Any]) -> Iterator[Case | Inva
     """The questions of a file in its order; a bad one does not stop the others.
 
     Raises:
-        InputError: There is no list of questions in it.
+        InputError: It lacks a list of questions.
     """
     questions = content["questions"]
     if not isinstance(questions, list) or not questions:
@@ -124,8 +124,7 @@ def _case(number: int, entry: object) -> Case | InvalidCase:
         biomedical=BiomedicalQuestion(
             type=read.type,
             documents=tuple(dict.fromkeys(read.documents)),
-            # Also those that say nothing or stand there twice: whoever answers from them tells what became
-            # of them.
+            # Including empty and repeated ones: the node that answers from them reports those.
             snippets=tuple(snippet.record() for snippet in read.snippets),
         ),
         gold=Gold(
@@ -153,7 +152,7 @@ def _exact_answer(kind: QuestionType | None, value: object) -> ExactAnswer | Non
         raise fault(f"exact_answer: {reprlib.repr(value)} is neither yes nor no")
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list):
-        raise fault(f"exact_answer: {reprlib.repr(value)} is no list of texts")
+        raise fault(f"exact_answer: {reprlib.repr(value)} is not a list of texts")
     if kind == "factoid" and all(isinstance(item, str) for item in items):
         # Training sets write the one answer of a factoid as a plain list of its synonyms.
         items = [items]
@@ -165,6 +164,6 @@ def _synonyms(item: object) -> tuple[str, ...]:
     names = []
     for name in item if isinstance(item, list) else [item]:
         if not isinstance(name, str | int | float):
-            raise fault(f"exact_answer: {reprlib.repr(item)} is no text and no list of texts")
+            raise fault(f"exact_answer: {reprlib.repr(item)} is neither a text nor a list of texts")
         names.append(encodable(str(name)).strip())
     return tuple(dict.fromkeys(filter(None, names)))

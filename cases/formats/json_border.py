@@ -1,4 +1,4 @@
-"""What the JSON formats share: types of their fields, and faults in one line."""
+"""Common parts of JSON formats: types of fields, and one-line faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cases.texts import one_line
 
 
 def fault(message: str) -> PydanticCustomError:
-    """An error for a validator to raise; its message reaches the user as it stands."""
+    """An error for a validator to raise; its message reaches the user unchanged."""
     return PydanticCustomError("fault", "{message}", {"message": message})
 
 
@@ -41,7 +41,7 @@ def encodable(value: str) -> str:
 
 
 def name_or_place(given: object, place: str) -> str:
-    """What to call a case that cannot be used: its id if that is one, else the place where it stands.
+    """Name of an unusable case: its id if valid, else its place in the file.
 
     An id that UTF-8 cannot hold is none: it could be stored in no file, and be found in none.
     """
@@ -93,7 +93,7 @@ def intent_fields(intent: Intent) -> dict[str, str]:
 
 
 def first_fault(error: ValidationError, fields: Mapping[str, Collection[str]] | None = None) -> str:
-    """Tell the first fault of `error` in one line: the field, what is wrong and what would be right.
+    """Describe the first fault of `error` in one line: field, fault and remedy.
 
     Args:
         error: what pydantic found.

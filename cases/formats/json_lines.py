@@ -50,7 +50,7 @@ class JsonLine:
 
 
 class JsonFault(Exception):
-    """A line that is no JSON object: where it stands and why, and what to do where that is not plain."""
+    """A line is not a JSON object: its place, the reason, and a remedy if needed."""
 
     def __init__(self, fault: str, remedy: str = "") -> None:
         super().__init__(fault)
@@ -87,7 +87,7 @@ def _texts(path: Path) -> Iterator[tuple[int, str | None]]:
 
 
 def json_object(text: str | None, number: int) -> dict[str, object]:
-    """The object in a line; None stands for one that is too long.
+    """The object in a line; None means that it is too long.
 
     Raises:
         JsonFault: There is none.
@@ -122,7 +122,7 @@ def read_json_lines(path: Path) -> Iterator[JsonLine]:
 
 
 class UsedIds:
-    """The ids of a file as far as it is read."""
+    """The ids of a file read so far."""
 
     def __init__(self) -> None:
         self._lines: dict[str, int] = {}

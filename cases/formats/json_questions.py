@@ -1,4 +1,4 @@
-"""Case files that end in `.json`: which data set they are of, BioASQ or PubMedQA, their content tells."""
+"""Case files that end in `.json`: BioASQ or PubMedQA, detected by content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pubmedqa_cases(path: Path, questions: object) -> Iterator[Case | InvalidCase
     The year of a question's article becomes the last year that its evidence may be from.
 
     Raises:
-        InputError: The content is no set of questions.
+        InputError: The content is not a set of questions.
     """
     remedy = (
         'Case files that end in .json are PubMedQA: {"PMID": {"QUESTION": ...}}, or BioASQ: {"questions":'
@@ -88,7 +88,7 @@ class YesNoQuestions(NamedTuple):
 
     Attributes:
         undecided: How many were left out: without a decision, or with `maybe`, which BioASQ does not have.
-        unsupported: How many were left out for want of a context.
+        unsupported: How many were left out for lack of a context.
     """
 
     questions: dict[str, dict[str, object]]
@@ -99,7 +99,7 @@ class YesNoQuestions(NamedTuple):
 def pubmedqa_as_bioasq(path: Path) -> YesNoQuestions:
     """The questions of a PubMedQA file that are answered yes or no, each with its contexts as snippets.
 
-    The long answer becomes the ideal one; it is no snippet.
+    The long answer becomes the ideal one, not a snippet.
 
     Raises:
         InputError: The file cannot be read, or a question in it is wrong.
@@ -157,7 +157,7 @@ def read_json_questions(path: Path) -> Iterator[Case | InvalidCase]:
     """Read the questions of `path` in file order: BioASQ's under `questions`, else PubMedQA's by their ids.
 
     Raises:
-        InputError: The file cannot be read, is no JSON, or is no set of questions.
+        InputError: The file cannot be read, is not JSON, or is not a set of questions.
     """
     content = read_json(path)
     yield from bioasq_cases(path, content) if is_bioasq(content) else pubmedqa_cases(path, content)

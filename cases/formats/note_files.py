@@ -19,7 +19,7 @@ from storage.errors import InputError
 from storage.files import whole
 
 COLUMNS = ("id", "question", "narrative", "note")
-"""Of a table; only the note is needed in every line."""
+"""Columns of a table; only the note is needed in every line."""
 
 NOTE_SUFFIXES = (".txt", ".md", *OFFICE_SUFFIXES, *TABLE_SUFFIXES)
 """Of files with notes."""
@@ -46,18 +46,18 @@ _MAX_OFFICE = 1 << 26
 """Bytes; most of such a file are pictures and fonts."""
 _MAX_ID = 128
 _MAX_FAULTS = 1000
-"""After so many a file is not what it was given for, and is read no further."""
+"""After this many faults a file is probably of another kind, and reading stops."""
 
 _UNSAFE_ID = re.compile(r"^-|[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(slots=True)
 class ImportedNotes:
-    """What files hold.
+    """Cases of files.
 
     Attributes:
         cases: In the order of the files and of their lines.
-        faults: What is wrong, by file and line; nothing should be written where there are some.
+        faults: What is wrong, by file and line; nothing should be written if there are any.
         unused: Columns that are not read, by table.
         unread: Files of folders that are of another kind.
         given_up: Whether so much was wrong that the rest was not read.
@@ -71,7 +71,7 @@ class ImportedNotes:
 
 
 class _Fault(Exception):
-    """What makes one case unusable, and what to do."""
+    """One case is unusable; with a remedy."""
 
     def __init__(self, fault: str, remedy: str = "") -> None:
         super().__init__(fault)
@@ -117,7 +117,7 @@ def import_notes(
             try:
                 case = make()
                 if (first := places.setdefault(case.id, where)) != where:
-                    raise _Fault(f"case id {case.id!r} is that of {first} too", "Each case needs its own id")
+                    raise _Fault(f"case id {case.id!r} is also used by {first}", "Each case needs its own id")
             except _Fault as error:
                 found.faults.append(InputError(where, error.fault, error.remedy))
             except InputError as error:
@@ -158,7 +158,7 @@ def decoded(content: bytes, name: object, encoding: str = "utf-8") -> str:
     """The text in some bytes, without a byte order mark.
 
     Raises:
-        InputError: They are no text in this encoding; names the line, and the encoding that it seems to be.
+        InputError: They are not text in this encoding; names the line, and the likely encoding.
     """
     for signature, (fault, remedy) in _SIGNATURES.items():
         if content.startswith(signature):
@@ -228,7 +228,7 @@ def _files(given: Path, found: ImportedNotes) -> list[Path]:
 
 
 def _is_beside(path: Path) -> bool:
-    """Whether it says something of the note beside it."""
+    """Whether it belongs to a note next to it."""
     return path.name.endswith((_QUESTION, _NARRATIVE))
 
 
@@ -281,7 +281,7 @@ def _of_row(line: int, header: list[str], cells: list[str], question: str) -> _M
         row: Mapping[str, str] = dict(zip(header, cells, strict=False))
         case_id = row.get("id", "").strip() if "id" in header else str(line)
         if not case_id:
-            raise _Fault("id: is empty", "Each case needs an id of its own")
+            raise _Fault("id: is empty", "Each case needs a unique id")
         own, narrative = row.get("question", ""), row.get("narrative", "")
         if not own.strip() and not narrative.strip() and not question:
             raise _Fault("has neither a question nor a narrative", "Fill a cell, or give --question TEXT")
@@ -306,7 +306,7 @@ def _case(case_id: str, question: str, narrative: str, note: str) -> Case:
 
 
 def _check_id(case_id: str) -> None:
-    """Ids stand in commands, tables and addresses of pages."""
+    """Check an id, as it is used in commands, tables and addresses of pages."""
     try:
         case_id.encode()
     except UnicodeEncodeError:
@@ -315,4 +315,4 @@ def _check_id(case_id: str) -> None:
         raise _Fault(f"case id of {len(case_id)} characters", f"At most {_MAX_ID} make an id")
     if _UNSAFE_ID.search(case_id):
         why = "it begins with a dash, or has a line break or control code"
-        raise _Fault(f"{printable(case_id)!r} is no case id: {why}", "Rename it")
+        raise _Fault(f"{printable(case_id)!r} is not a valid case id: {why}", "Rename it")

@@ -110,7 +110,7 @@ def _text(element: etree._Element | None) -> str:
 
 
 def _abstract(article: etree._Element) -> str:
-    """The labelled parts as one text; abstracts in other languages stand elsewhere in a record."""
+    """The labelled parts as one text; abstracts in other languages are elsewhere in a record."""
     parts = []
     for part in article.findall(".//Article/Abstract/AbstractText"):
         label = one_line(part.get("Label") or "")
@@ -121,7 +121,7 @@ def _abstract(article: etree._Element) -> str:
 
 
 def _year(article: etree._Element) -> int | None:
-    """Of the issue; where only words tell it, such as "1998 Dec-1999 Jan", the first year in them."""
+    """Year of the issue; for a text such as "1998 Dec-1999 Jan", the first year in it."""
     for place in (".//PubDate/Year", ".//PubDate/MedlineDate", ".//ArticleDate/Year"):
         if found := _YEAR.search(_text(article.find(place))):
             return int(found[1])

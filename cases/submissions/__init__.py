@@ -1,1 +1,1 @@
-"""Submissions to ArchEHR-QA and BioASQ: what they say, how they are written, read and checked."""
+"""Submissions to ArchEHR-QA and BioASQ: content, writing, reading, checks."""

@@ -1,4 +1,4 @@
-"""What the tasks of ArchEHR-QA 2025 and 2026 share: predictions, and the cases they are checked against.
+"""Common parts of the tasks of ArchEHR-QA 2025 and 2026: predictions, and the cases they are checked against.
 
 `form_faults` finds what makes the official loader raise, `rule_faults` what silently costs points.
 """
@@ -36,10 +36,10 @@ class CitedSentence:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is predicted of one case. A part that nothing is said of is None, never empty.
+    """Prediction for one case. A missing part is None, never empty.
 
-    Read from a submission to 2025, three parts are filled: `cited_answer` with its sentences as they stand,
-    `answer` with the text that is scored (cleaned, and cut at 75 words), and `evidence` with every id that
+    Read from a submission to 2025, three parts are filled: `cited_answer` with its unchanged sentences,
+    `answer` with the scored text (cleaned, and truncated at 75 words), and `evidence` with every id that
     any line cites, in the order of first mention, those of lines beyond the cut included. The ids are as
     the scorer takes them, blanks around them and all. Written, only `cited_answer` counts.
 
@@ -98,9 +98,9 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
     open = staticmethod(open_submission)
     packed = staticmethod(packed)
     field: ClassVar[str] = "prediction"
-    """The field of an entry that holds what is predicted."""
+    """The field of an entry that holds the prediction."""
     part: str
-    """The attribute of a prediction that it is made of."""
+    """The attribute of a prediction that it is built from."""
     needs: tuple[str, ...] = ("sentences",)
     """The attributes of `KnownIds` that its rules read."""
 
@@ -143,7 +143,7 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
 
     @abstractmethod
     def value_of(self, prediction: Prediction) -> Any:
-        """What an entry holds of a prediction that has the part."""
+        """Value of an entry for a prediction that has the part."""
 
     def known_in_case(self, case: Case | InvalidCase) -> KnownIds:
         """The ids of a case and of the gold that it carries; none of a case that cannot be read."""
@@ -152,7 +152,7 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
         return KnownIds(frozenset(case.sentence_ids) or None, _known_in_gold(case.gold).answer_sentences)
 
     def read_expected(self, keys: Sequence[Path], case_files: Sequence[Path]) -> Expected:
-        """Read what a submission is checked against.
+        """Read the cases that a submission is checked against.
 
         The official scorers take the cases from the key, and for subtask 1 from the XML. Ids come from the
         key, and where it has none, from the note.
@@ -189,13 +189,13 @@ class ArchehrTask(SubmissionTask[Prediction, KnownIds]):
 
 
 def text_faults(value: object, where: str) -> Found:
-    """Find that a value is no text."""
+    """Find a value that is not text."""
     if not isinstance(value, str):
         yield where, f"{kind_of(value)}, not text", ""
 
 
 def id_faults(ids: list[Any], place: str) -> Found:
-    """Find ids that are no texts."""
+    """Find ids that are not text."""
     for index, id_ in enumerate(ids):
         if not isinstance(id_, str):
             yield f"{place}[{index}]", f"{kind_of(id_)}, not text", quoted(id_)
@@ -207,7 +207,7 @@ def quoted(id_: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, in words."""
+    """Type of a JSON value, in words."""
     match value:
         case None:
             return "null"
@@ -240,7 +240,7 @@ def _case_id_faults(entry: Mapping[str, Any], place: str) -> Iterator[Fault]:
 def _other_field(entry: Mapping[str, Any], field: str) -> str:
     other = "answer" if field == "prediction" else "prediction"
     if other not in entry:
-        return f"Put what is predicted into {field!r}"
+        return f"Put the prediction into {field!r}"
     year = "2025" if other == "answer" else "2026"
     return f"{other!r} is the field of {year}: give another --task, or rename it"
 

@@ -49,7 +49,7 @@ _MakeFault = Callable[[Severity, str, str], Fault]
 
 @dataclass(frozen=True, slots=True)
 class BioasqPrediction:
-    """What is said of a question; a part that is missing is None, and never empty.
+    """Prediction for a question; a missing part is None, never empty.
 
     Attributes:
         documents: Ids, best first.
@@ -177,7 +177,7 @@ class BioasqPhase(SubmissionTask[BioasqPrediction, QuestionType | None]):
 
 
 def looks_like_bioasq(path: Path) -> bool:
-    """Whether a file begins as a submission to BioASQ does: as an object, where those to ArchEHR are arrays.
+    """Whether a file begins as a submission to BioASQ does: as an object, whereas ArchEHR's are arrays.
 
     Raises:
         InputError: It cannot be read.
@@ -254,14 +254,14 @@ def _snippet_form(id_: str, place: str, snippet: object) -> Iterator[Fault]:
         return
     for name in ("document", "text"):
         if not isinstance(snippet.get(name), str):
-            yield _refused(id_, place, f"{name} is no text", f"Give its {name}")
+            yield _refused(id_, place, f"{name} is not text", f"Give its {name}")
     for name in _SECTIONS:
         if not isinstance(snippet.get(name), str | None):
-            yield _refused(id_, place, f"{name} is no text", "Write title or abstract")
+            yield _refused(id_, place, f"{name} is not text", "Write title or abstract")
     for name in _OFFSETS:
         value = snippet.get(name)
         if not isinstance(value, int | None) or isinstance(value, bool):
-            yield _refused(id_, place, f"{name} is no whole number", "Count characters from 0")
+            yield _refused(id_, place, f"{name} is not a whole number", "Count characters from 0")
 
 
 def _is_texts(value: object) -> bool:
@@ -325,7 +325,7 @@ def _snippet_faults(
             yield flaw("refused", f"offsets out of order: {begin}, {end}", "The end comes after the begin")
         elif end - begin != len(snippet["text"]):
             fault = f"offsets {begin} to {end} hold {end - begin} characters, its text {len(snippet['text'])}"
-            yield flaw("penalised", fault, "Offsets are what is scored: correct them")
+            yield flaw("penalised", fault, "Offsets are scored: correct them")
 
 
 def _exact_faults(entry: Mapping[str, Any], kind: QuestionType | None) -> Iterator[Fault]:

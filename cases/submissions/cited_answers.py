@@ -1,6 +1,6 @@
 """ArchEHR-QA 2025: an answer with one sentence a line, its citations between pipes at the end.
 
-Reading does what the official scorer's loader does, its silences included: whatever follows the last pipe is
+Reading follows the official scorer's loader, including its silent repairs: text after the last pipe is
 dropped, ids keep the blanks around them, and earlier citations of a line stay in its text.
 """
 
@@ -36,8 +36,8 @@ class CitedLine:
     Attributes:
         number: Of the line in its answer, from 1.
         sentence: Text before the last two pipes, stripped.
-        citations: What stands between them, split at commas and not stripped; None without two pipes.
-        dropped: What follows the last pipe, and is not scored.
+        citations: Text between them, split at commas and not stripped; None without two pipes.
+        dropped: Text after the last pipe, which is not scored.
     """
 
     number: int
@@ -63,7 +63,7 @@ class CitedText:
 
     @property
     def text(self) -> str:
-        """What is scored: the first 75 words."""
+        """The scored text: the first 75 words."""
         return cut(self.full_text, "2025")
 
     @property
@@ -176,7 +176,7 @@ def _line_faults(line: CitedLine, known: KnownIds) -> Iterator[tuple[str, str]]:
         yield f"only the last citation of a line counts; {named(piped)} stays in the text", _FORM
     others = [mark for mark in marks if not mark.startswith("|")]
     if others:
-        yield f"{named(others)} is no citation here and stays in the text", _FORM
+        yield f"{named(others)} is not a citation here and stays in the text", _FORM
 
 
 def _is_several(id_: str) -> bool:

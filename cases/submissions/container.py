@@ -15,7 +15,7 @@ from storage.files import json_bytes, whole
 
 MEMBER = "submission.json"
 MAX_BYTES = 1 << 24
-"""Of a submission, packed or not."""
+"""Maximum size of a submission, compressed or not."""
 _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date: equal submissions are equal files
 _ZIP_START = b"PK"
 _BOM = b"\xef\xbb\xbf"
@@ -30,7 +30,7 @@ class _Refused(Exception):
 
 
 def open_submission(path: Path) -> Opened:
-    """Open `path` as the place of upload does, and keep what is wrong with the file itself.
+    """Open `path` as the upload site does, and keep faults of the file itself.
 
     Raises:
         InputError: The file is missing, too long, or cannot be read at all.
@@ -81,7 +81,7 @@ def _unpacked(content: bytes) -> tuple[bytes, tuple[Fault, ...]]:
 
 
 def _member(archive: zipfile.ZipFile) -> bytes:
-    """What is in the zip, read with a limit: its directory may say anything of the size."""
+    """Content of the zip, read with a limit, as its directory may state a wrong size."""
     if archive.getinfo(MEMBER).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         # The others can only be unpacked without one.
         raise _Refused(
@@ -97,9 +97,9 @@ def _member(archive: zipfile.ZipFile) -> bytes:
 
 def _misplaced(names: list[str]) -> _Refused:
     inside = [name for name in names if PurePosixPath(name).name == MEMBER]
-    remedy = f"Pack {MEMBER} itself and nothing else: the scorer opens no other name"
+    remedy = f"Pack only {MEMBER} itself: the scorer opens only this name"
     if inside:
-        return _Refused(f"{MEMBER} lies in a folder of the zip: {inside[0]!r}", remedy)
+        return _Refused(f"{MEMBER} is in a folder of the zip: {inside[0]!r}", remedy)
     return _Refused(f"no {MEMBER} in the zip, but {named(names) or 'nothing'}", remedy)
 
 

@@ -1,4 +1,4 @@
-"""What every task that takes submissions has in common: its form, its rules, the check of a file."""
+"""Common parts of tasks with submissions: form, rules, check of a file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Severity = Literal["refused", "penalised"]
 TaskName = Literal["2025", "2026-1", "2026-2", "2026-3", "2026-4", "bioasq-a", "bioasq-a+", "bioasq-b"]
 
 P = TypeVar("P")
-"""What is predicted of one case."""
+"""Prediction for one case."""
 
 K = TypeVar("K")
-"""What is known of one case, for the rules that need it."""
+"""Known facts of one case, for rules that need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +101,13 @@ class Words(NamedTuple):
 
 
 class SubmissionTask(ABC, Generic[P, K]):
-    """A task: how an entry says what is predicted of a case, and the rules that it has to keep."""
+    """A task: form of an entry for a case's prediction, and rules for entries."""
 
     id_field: ClassVar[str]
     set_faults: ClassVar[SetFaults]
     words: ClassVar[Words]
     suffixes: ClassVar[tuple[str, ...]]
-    """Of the files that are written, the usual one first."""
+    """Suffixes of written files, the usual one first."""
 
     def __init__(self, name: TaskName) -> None:
         self.name = name
@@ -134,15 +134,15 @@ class SubmissionTask(ABC, Generic[P, K]):
 
     @abstractmethod
     def has_part(self, prediction: P) -> bool:
-        """Whether a prediction says anything on the task."""
+        """Whether a prediction has the task's part."""
 
     @abstractmethod
     def known_in_case(self, case: Case | InvalidCase) -> K:
-        """What the rules need to know of a case."""
+        """Facts of a case for the rules."""
 
     @abstractmethod
     def read_expected(self, keys: Sequence[Path], case_files: Sequence[Path]) -> Mapping[str, K]:
-        """Read what a submission is checked against, by case id.
+        """Read the facts that a submission is checked against, by case id.
 
         Raises:
             InputError: A file cannot be used.
@@ -150,12 +150,12 @@ class SubmissionTask(ABC, Generic[P, K]):
 
     @abstractmethod
     def skipped_checks(self, expected: Mapping[str, K] | None) -> list[str]:
-        """Name the checks that cannot be made with what is known, each with what it would take."""
+        """Name the checks that lack facts, each with the missing input."""
 
     @staticmethod
     @abstractmethod
     def open(path: Path) -> Opened:
-        """Open a file, and keep what is wrong with the file itself.
+        """Open a file, and keep faults of the file itself.
 
         Raises:
             InputError: It cannot be read at all.
@@ -178,11 +178,11 @@ class SubmissionTask(ABC, Generic[P, K]):
         return worst_first([*faults, *self._faults_of_set(entries, expected)])
 
     def read(self, path: Path) -> list[P]:
-        """Read a submission so that scoring what it says equals the official score.
+        """Read a submission so that its score equals the official score.
 
         Raises:
-            InputError: What makes the official loader raise. Ids that the key does not have do not: they show
-                only beside the key.
+            InputError: Faults that make the official loader raise. Unknown ids do not: they show only against
+                the key.
         """
         opened = self.open(path)
         if opened.entries is None:
@@ -228,7 +228,7 @@ class SubmissionTask(ABC, Generic[P, K]):
                 yield replace(repeated, case=id_, fault=repeated.fault.format(count=count))
         if expected is None:
             return
-        # An id that is a number is refused for that; it is not missing as well.
+        # An id that is a number is rejected for that; it is not missing as well.
         as_texts = set(map(str, there))
         for id_ in expected:
             if id_ not in as_texts:

@@ -145,7 +145,7 @@ def possible_tasks(entries: Iterable[object], family: Family) -> tuple[TaskName,
 def possible_archehr(entries: Iterable[object]) -> tuple[Task, ...]:
     """The tasks of ArchEHR-QA that entries have the shape of.
 
-    Texts may belong to subtask 1 or 3 of 2026, and nothing but empty lists to 2 or 4. Entries that no task
+    Texts may belong to subtask 1 or 3 of 2026, and only empty lists to 2 or 4. Entries that no task
     knows, or that disagree, leave none.
     """
     shapes = [found for found in map(_shapes, entries) if found]

@@ -72,7 +72,7 @@ def cut(text: str, task: TextTask) -> str:
 
 
 def length_fault(text: str, task: TextTask) -> tuple[str, str] | None:
-    """Say that a text is over its limit and what is cut off; None if it is not."""
+    """Fault of a text over its limit, with the part that is cut off; None if within."""
     count, limit = len(words(text, task)), WORD_LIMITS[task]
     if count <= limit:
         return None

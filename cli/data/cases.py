@@ -59,7 +59,7 @@ def import_(
     """Make cases of notes: files, or a table with the columns id, question, narrative and note.
 
     Each note is split into numbered sentences, and the first case is shown as it would run. The question on
-    NAME.txt is in NAME.question.txt beside it, in the table, or that of --question. Nothing is written if
+    NAME.txt is in NAME.question.txt next to it, in the table, or in --question. Nothing is written if
     a note cannot be used.
 
     Example: evigraph cases import notes.csv --out cases.jsonl
@@ -140,7 +140,7 @@ def scifact(
     ],
     out: OutOption,
     corpus: Annotated[
-        Path | None, typer.Option(help="Its abstracts. (default: corpus*.jsonl beside the claims)")
+        Path | None, typer.Option(help="Its abstracts. (default: corpus*.jsonl next to the claims)")
     ] = None,
     min_sentences: Annotated[int, typer.Option(min=1, help="Leave out abstracts of fewer sentences.")] = 2,
     part: PartOption = None,
@@ -191,7 +191,7 @@ def pubmedqa(
     """Write questions of PubMedQA as yes/no questions of BioASQ, with their contexts as snippets.
 
     Questions that are answered `maybe` are left out, and long answers become ideal ones. For the graph
-    `timeaware` nothing has to be converted: it reads PubMedQA as it is.
+    `timeaware` nothing has to be converted: it reads PubMedQA directly.
 
     Example: evigraph cases pubmedqa pqal.json --limit 60 --out yesno.json
     """

@@ -141,7 +141,7 @@ def print_hits(hits: Sequence[Hit], score: str) -> None:
 
 @corpus.command("show")
 def show(folder: FolderArgument) -> Result:
-    """Show what a corpus holds: documents, years, what was skipped, sizes.
+    """Show a corpus: documents, years, skipped records, sizes.
 
     Example: evigraph corpus show corpora/pubmed
     """

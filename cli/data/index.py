@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from retrieval.index.index import Index
     from retrieval.index.manifest import Manifest
 
-index = typer.Typer(
-    no_args_is_help=True, help="Indexes of vectors over a corpus: documents found by what they mean."
-)
+index = typer.Typer(no_args_is_help=True, help="Vector indexes over a corpus: search documents by meaning.")
 
 FolderArgument = Annotated[Path, typer.Argument(help="An index's folder.", metavar="FOLDER")]
 CorpusOption = Annotated[
@@ -49,7 +47,7 @@ def build(
     vectors_of: Annotated[
         Path | None,
         typer.Option(
-            help="Reuse the vectors of this index of the same corpus and encode only what it lacks: for"
+            help="Reuse the vectors of this index of the same corpus and encode only missing ones: for"
             " another store.",
             metavar="INDEX",
         ),
@@ -59,7 +57,7 @@ def build(
 ) -> Result:
     """Build an index of vectors over a corpus, or continue one that was interrupted.
 
-    A build that was killed continues when the command is given again: what is stored is not encoded again.
+    Repeat the command to continue an interrupted build: stored vectors are not encoded again.
     Documents that the corpus has gained since are added.
 
     Example: evigraph index build corpora/pubmed --out indexes/pubmed --store chroma

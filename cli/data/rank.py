@@ -218,4 +218,4 @@ def _print(
         if path is not None:
             print_line(str(path), soft_wrap=True)
     if out is None and submission is None and not scores.values:
-        print_line("nothing saved: --out FILE writes what is selected")
+        print_line("nothing saved: --out FILE writes the selection")

@@ -83,13 +83,13 @@ def train(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(help="Folder of an interrupted training; nothing else is needed.", metavar="FOLDER"),
+        typer.Option(help="Folder of an interrupted training; needs no other option.", metavar="FOLDER"),
     ] = None,
 ) -> Result:
     """Train a ranker of evidence on labelled sentences.
 
     Part of the examples is held out for early stopping, for tuning the cut-off and for the reported figures.
-    The result is a folder that can be moved. An interrupted training keeps what it has learned.
+    The result is a folder that can be moved. An interrupted training keeps its progress.
     Exit code 0: trained; 2: wrong usage or input, or the loss was not finite; 130: interrupted.
 
     Example: evigraph train pointwise --data scifact/ --out rankers/scifact

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsupported": "red"}
 
-_NO_PROBABILITIES = "its scores are no probabilities: what they name is a place to look, and no support"
+_NO_PROBABILITIES = "its scores are not probabilities: they point to a sentence, but do not prove support"
 
 
 def verify(
@@ -35,7 +35,7 @@ def verify(
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="What it was made from: a text, or a case file (.xml, .jsonl). Omit it with a run.",
+            help="Source of the text: a text or case file (.xml, .jsonl). Omit it with a run.",
             metavar="SOURCE",
         ),
     ] = None,
@@ -116,9 +116,7 @@ def _texts(note: Path, source: Path | None, case: str | None) -> tuple[tuple[str
         record_if_possible(note, "opened", case=case, command="verify")
         return found
     if source is None:
-        raise typer.BadParameter(
-            f"what was {note} made from? Give its text or case file", param_hint="SOURCE"
-        )
+        raise typer.BadParameter(f"name the source of {note}: a text or case file", param_hint="SOURCE")
     return read_lines(note), read_source(source, case)
 
 

@@ -16,9 +16,9 @@ _WHO = ("at", "event", "person", "user", "machine")
 def audit(run: RunFolderArgument) -> Result:
     """Print who did what with a run.
 
-    The log says who started, resumed and retried the run, how many requests and bytes went to which hosts,
-    who opened and reviewed which case in the viewer, and what was exported. It holds no text of a case. A
-    merged run keeps the logs of its shards, which are counted. Exit code 1 if a line cannot be read.
+    The log records who started, resumed and retried the run, requests and bytes by host, who opened and
+    reviewed which case in the viewer, and exports. It contains no case text. A merged run keeps the logs of
+    its shards, which are counted. Exit code 1 if a line cannot be read.
 
     Example: evigraph audit out/2026-11-21T10-15-tamu-ab12
     """

@@ -114,7 +114,10 @@ def _export_tables(
     inspect: bool,
     with_csv: bool,
 ) -> dict[str, Any]:
-    """Write the tables and, if wanted, Inspect's logs; what was written, with lines for people."""
+    """Write the tables and, if requested, Inspect's logs.
+
+    Returns the written files, with lines for people.
+    """
     from evals.frames.inspect_log import write_inspect_log
     from evals.frames.tables import NamedRun, export
 
@@ -131,7 +134,7 @@ def _export_tables(
 def _export_spans(
     runs: Sequence[RunFolder], otlp: str | None, file: Path | None, lines: list[str], *, payloads: bool
 ) -> dict[str, Any]:
-    """Write spans to a file, send them to a collector, or both; what was written, with lines for people."""
+    """Write spans to a file, send them to a collector, or both; returns the result, with lines for people."""
     from cli.progress import progress
     from evals.spans.collector import write_spans
     from evals.spans.otlp import require_otel

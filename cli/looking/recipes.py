@@ -1,4 +1,4 @@
-"""`evigraph recipes` and `evigraph graph`: the systems, their recipes and what a recipe can set."""
+"""`evigraph recipes` and `evigraph graph`: the systems, their recipes and the recipes' fields."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _words(annotation: Any) -> str:
 
 
 def _documented(model: type[BaseModel], name: str) -> str:
-    """What the `Attributes:` of a class, or of one that it extends, say of a field."""
+    """Description of a field in the `Attributes:` of a class or its bases."""
     for one in model.__mro__:
         _, _, attributes = (one.__doc__ or "").partition("Attributes:\n")
         found = re.search(rf"^( +){name}: (.*(?:\n\1 +.*)*)", attributes, re.MULTILINE)
@@ -173,8 +173,8 @@ def _list() -> Result:
 
     def print_recipes() -> None:
         rows = [(one["name"], one["system"], one["summary"]) for one in found]
-        print_rows(("recipe", "system", "what it is"), rows)
-        print_line("next: evigraph recipes NAME prints one, with --fields what each field means")
+        print_rows(("recipe", "system", "description"), rows)
+        print_line("next: evigraph recipes NAME prints one, with --fields the meaning of each field")
 
     return Result({"recipes": found}, print_recipes)
 

@@ -32,8 +32,8 @@ def list_(
 ) -> Result | None:
     """List the runs below a folder, the last written first. `last` names the first one in every command.
 
-    The score is that of the page of runs, on the scale of `evigraph score`: the strict micro F1 of evidence
-    against the run's key, the accuracy of verdicts, or BioASQ's measure of the first part that is scored.
+    The score is the one on the page of runs, on the scale of `evigraph score`: strict micro F1 of evidence
+    against the run's key, accuracy of verdicts, or BioASQ's measure of the first scored part.
 
     Example: evigraph runs tag last baseline
     """
@@ -109,10 +109,10 @@ UrlArgument = Annotated[
 def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
     """Put a run into object storage, with its texts.
 
-    What is there already is not sent again, so a push that was broken off is gone on with, and a run that has
-    gone on is brought up to date. The run is there once all of its files are. Locks and the index stay. A run
-    that is being written, and another run at this URL, are refused. Credentials come from the environment or
-    the provider's files.
+    Existing objects are not sent again, so repeating the command completes an interrupted push and updates a
+    continued run. The run is available once all of its files are. Locks and the index stay. A run that is
+    being written, or another run at this URL, is rejected. Credentials come from the environment or the
+    provider's files.
 
     Example: evigraph runs push last s3://bucket/night/0
     """
@@ -141,7 +141,7 @@ def pull(
 ) -> None:
     """Fetch a run that was pushed into object storage.
 
-    Each file is held against the SHA-256 that was pushed. The folder is there once all are, or not at all.
+    Each file is compared with the pushed SHA-256. The folder appears once all files are there, or not at all.
 
     Example: evigraph runs pull s3://bucket/night/0 --out out/night/0
     """

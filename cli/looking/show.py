@@ -128,7 +128,7 @@ def _print_cases(
     declared = {name: one.cell for name, one in system.columns.items() if any(map(one.cell, shown))}
     columns = _COLUMNS | {name: cell for name, cell in declared.items() if name not in _COLUMNS}
     if declared:
-        # Of a system with columns of its own, those of a note may say nothing.
+        # For a system with its own columns, a note's may be empty.
         columns = {name: cell for name, cell in columns.items() if any(map(cell, shown))}
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("case", min_width=4, overflow="fold")
@@ -181,4 +181,4 @@ _COLUMNS: dict[str, Callable[[Line], str]] = {
     "agree": _agreement,
     "words": _words,
 }
-"""What lists of cases show of notes and answers."""
+"""Columns of notes and answers in lists of cases."""

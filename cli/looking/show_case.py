@@ -1,4 +1,4 @@
-"""One case, node by node: what was decided, why, and where it went from there."""
+"""One case, node by node: decisions, reasons, and next nodes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _find(folder: RunFolder, case_id: str) -> Case | None:
     try:
         return next((case for case in recorded_cases(folder.manifest) if case.id == case_id), None)
     except InputError as error:
-        # The trace stands on its own; only the texts are missing.
+        # The trace is complete without them; only the texts are missing.
         output().print(safe(f"(texts not shown: {error})", "yellow"))
         return None
 
@@ -214,7 +214,7 @@ def _score(id_: str, line: Line) -> str:
 
 
 def _alignment(console: Console, case: Case | None, line: Line) -> None:
-    """Each sentence of the aligned answer beside what supports it; the key's citations where it has some."""
+    """Each sentence of the aligned answer with its support, and the key's citations if any."""
     known = {one.id: one.citations for one in (case.gold.answer_sentences if case else None) or ()}
     of_clinician = line["aligned_answer"] == "clinician"
     marks = {} if of_clinician else {one["id"]: one for one in line.get("answer_support") or ()}

@@ -1,4 +1,4 @@
-"""What a fork changed against its run: labels, route, answer, and what it took."""
+"""Differences between a fork and its run: labels, route, answer, and usage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from runs.record.manifest import ForkedFrom, Session, quoted
 
 @dataclass(frozen=True, slots=True)
 class ForkSummary:
-    """A fork beside its original; `inherited` and `new` count the steps of its trace."""
+    """A fork with its original; `inherited` and `new` count the steps of its trace."""
 
     fork: RunFolder
     forked_from: ForkedFrom
@@ -32,7 +32,7 @@ class ForkSummary:
 
     @property
     def session(self) -> Session:
-        """What the fork took."""
+        """Session of the fork."""
         return self.fork.manifest.sessions[-1]
 
     def as_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class ForkSummary:
         }
 
     def next_commands(self) -> list[str]:
-        """What a user would type now."""
+        """Suggested next commands."""
         case_id = self.forked_from.case_id
         return [
             f"evigraph show {quoted(self.fork.path)} {quoted(case_id)}",

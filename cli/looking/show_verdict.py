@@ -1,4 +1,4 @@
-"""The evidence behind a verdict: what was read of which publication, and what it says."""
+"""The evidence behind a verdict: passages of publications and their readings."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def print_evidence(line: Line) -> None:
 
 
 def verdict_rows(line: Line) -> list[tuple[str, Text]]:
-    """Verdict, what it was counted from, and its explanation."""
+    """Verdict, its counts, and its explanation."""
     counts, disagreement = line["reading_counts"], line["disagreement"]
     said = (
-        f"{counts['supports']} support, {counts['neutral']} do not tell, {counts['refutes']} refute,"
+        f"{counts['supports']} support, {counts['neutral']} are neutral, {counts['refutes']} refute,"
         f" {counts['missing']} could not be read"
     )
     verdict = verdict_in_words(line)

@@ -77,7 +77,7 @@ def view(
     same pages are written as files that open from disk or any web host, without
     reviews and comparisons.
 
-    A case that waited for a person goes on by itself once its labels are saved, and asks the run's models.
+    A case that was waiting for a person continues once its labels are saved, and calls the run's models.
 
     With `--users` the link has no key: each person signs in with a token of their own, and has a role.
 
@@ -109,7 +109,7 @@ def view(
     beyond = not is_loopback(plain_host(host))
     if beyond:
         for path in find_runs(roots):
-            # Its policy binds from here on; a damaged run is refused on its own page.
+            # Its policy applies from here on; a damaged run is reported on its own page.
             with contextlib.suppress(RunError):
                 RunFolder(path)
     library = Library(roots, print_message)
@@ -139,7 +139,7 @@ def view(
             certificate,
         )
     except KeyboardInterrupt:
-        # The usual end of a server is no failure.
+        # This is the usual end of a server, not a failure.
         pass
     finally:
         bound.close()
@@ -167,14 +167,14 @@ def _check(bundle: bool, *, redact: bool, blind: bool, by: bool, users: bool, tl
 
 
 def _warning(host: str, *, with_users: bool, encrypted: bool) -> str:
-    who = "users who sign in" if with_users else "whoever has the link"
+    who = "users who sign in" if with_users else "anyone with the link"
     tokens = " Their tokens travel with them: encrypt by --tls." if with_users and not encrypted else ""
     how = "encrypted" if encrypted else "unencrypted"
     return f"{host}: {who} can now read case texts over the network, {how}.{tokens}"
 
 
 def _resume_command(run: Path) -> list[str]:
-    """Resumes the reviewed cases of a run in a process of its own, which may load a model."""
+    """Command that resumes the reviewed cases of a run in a separate process, which may load a model."""
     main = "from cli.main import main; main()"
     return [sys.executable, "-P", "-c", main, "resume", str(run), "--reviewed"]
 
@@ -213,7 +213,7 @@ def _roots(given: list[Path] | None) -> list[Path]:
 
 
 def _read_first(library: Library) -> None:
-    """Index what was never read, with its progress in the terminal; a damaged run says so on its page."""
+    """Index new runs, with progress in the terminal; a damaged run is reported on its page."""
     from runs.record.manifest import RunError
 
     for name in library.names():

@@ -71,13 +71,11 @@ def bench(
 def listed(suite: Suite) -> Printed:
     """The benchmarks of a suite."""
     rows = suite.benchmarks.items()
-    return Printed(
-        {"benchmarks": suite.benchmarks}, lambda: print_rows(("benchmark", "what it measures"), rows)
-    )
+    return Printed({"benchmarks": suite.benchmarks}, lambda: print_rows(("benchmark", "measurement"), rows))
 
 
 def measured(result: Result) -> Printed:
-    """What a benchmark found."""
+    """Result of a benchmark."""
     return Printed(result.as_json, partial(_print, result))
 
 

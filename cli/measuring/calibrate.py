@@ -161,7 +161,7 @@ def _run_or_cases(name: str) -> Path:
 def _data(
     paths: list[Path], keys: list[Path], ranker: str | None, recipe: str | None, shown: Progress
 ) -> CalibrationData:
-    """Of a run or of case files."""
+    """Calibration data of a run or of case files."""
     import asyncio
 
     from evals.calibration.labelled_cases import from_cases, from_run

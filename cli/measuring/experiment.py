@@ -124,7 +124,7 @@ def experiment(
 def _print(
     planned: Sequence[PlannedCell], cells: Cells, failed: dict[str, str], made: ExperimentReport
 ) -> None:
-    """What each cell took, the headline of each table, and where the tables are."""
+    """Usage of each cell, the headline of each table, and the paths of the tables."""
     from evals.experiments.render import table_of, title_of
     from evals.pages.tables import Table, columns
 

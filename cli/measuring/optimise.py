@@ -86,7 +86,7 @@ def optimise(
     """Search for better instructions, demonstrations and settings of evidence, and judge them on other cases.
 
     A model proposes instructions; optuna chooses among them, demonstrations, form of reply and reflection.
-    All candidates share one journal, and the same command goes on after an interruption. The gain over the
+    All candidates share one journal. Repeat the command to continue after an interruption. The gain over the
     given recipe is measured on cases that the search never saw. Exit codes: 0 finished, also where no gain is
     shown, 1 the budget left the judgement unfinished, 2 wrong input, 130 interrupted.
 
@@ -145,7 +145,7 @@ def _test(text: str, keys: list[Path] | None) -> float | CaseFiles:
 
 
 def _print(outcome: Outcome, folder: Path) -> None:
-    """The table of candidates, the verdict, what was spent, where the result is."""
+    """The table of candidates, the verdict, the cost, the path of the result."""
     from evals.optimisation.report import PAGE, RECIPE, heading, trial_table, verdict
 
     print_table(trial_table(outcome))

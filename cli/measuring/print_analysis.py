@@ -121,7 +121,7 @@ def print_attribution(found: AttributionSweep) -> None:
     print_table(attribution_table(found), title="attribution threshold")
     print_line(
         "  weights: lexical/fuzzy/semantic; P, R, F1: cited against essential sentences, strict micro;"
-        " macro: strict F1; lenient: micro F1, as in 2025; clin.: F1 against what the clinician's answer"
-        " cites; uncited: cases without a citation; * the recipe's"
+        " macro: strict F1; lenient: micro F1, as in 2025; clin.: F1 against the citations of the clinician's"
+        " answer; uncited: cases without a citation; * the recipe's"
     )
     _print_few(found.labelled_cases)

@@ -45,7 +45,7 @@ def print_scores(origin: str, scored: Sequence[ScoredTask], *, worst_first: bool
 
 
 def _print_archehr(one: ArchehrScores) -> None:
-    """Sets, texts, what is missing and why, and the overall score if it is official."""
+    """Sets, texts, missing metrics with reasons, and the overall score if official."""
     intervals = one.intervals()
     sets = _sets(one.shown, intervals)
     if sets.rows:

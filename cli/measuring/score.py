@@ -73,12 +73,11 @@ def score(
 ) -> Result:
     """Score a run or a submission as the official scorers of ArchEHR-QA 2025 and 2026 do.
 
-    A run is scored on every task that it answers and its key labels; a submission on one. What needs
-    weights or a licence that is missing is named and left out, and then there is no overall score.
-    A run of timeaware is scored on its verdicts: macro precision, recall and F1 of yes, no and unknown.
-    A run of bioasq, and a submission to it, by BioASQ's measures of documents, snippets and answers.
-    Brackets are 95 % intervals by bootstrap over cases. Where several tasks have a value of one name, the
-    smallest counts for --fail-under.
+    A run is scored on every task that it answers and its key labels; a submission on one. Metrics that lack
+    weights or a licence are named and left out, and then the overall score is omitted. A run of timeaware is
+    scored on its verdicts: macro precision, recall and F1 of yes, no and unknown. A run of bioasq, and a
+    submission to it, by BioASQ's measures of documents, snippets and answers. Brackets are 95 % intervals by
+    bootstrap over cases. Where several tasks have a value of one name, the smallest counts for --fail-under.
 
     Example: evigraph score out/2026-11-21T10-15-tamu-ab12 --key dev/archehr-qa_key.json
     """
@@ -121,14 +120,14 @@ def _least_values(texts: Sequence[str]) -> dict[str, float]:
     """The bounds of --fail-under.
 
     Raises:
-        typer.BadParameter: One is no number.
+        typer.BadParameter: A bound is not a number.
     """
     found = {}
     for name, text in pairs("--fail-under", texts, "METRIC=VALUE"):
         try:
             found[name] = float(text)
         except ValueError:
-            raise typer.BadParameter(f"--fail-under {name}: {text!r} is no number") from None
+            raise typer.BadParameter(f"--fail-under {name}: {text!r} is not a number") from None
     return found
 
 
@@ -140,7 +139,7 @@ def _code(wanted: Mapping[str, float], found: Sequence[Mapping[str, float]]) -> 
     short = False
     for name, least in wanted.items():
         values = [one[name] for one in found if name in one]
-        # What is not a number is not large enough.
+        # NaN is not large enough.
         if values and all(value >= least for value in values):
             continue
         short = True

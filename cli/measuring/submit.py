@@ -49,9 +49,9 @@ def submit(
 ) -> Result:
     """Write a run's submission to ArchEHR-QA or BioASQ, if its rules allow it.
 
-    It is first checked against the run's own cases. A case that failed, or a fault that the scorer refuses,
-    is named, and nothing is written (exit code 1). What the scorer would silently score lower is named, and
-    written.
+    It is first checked against the run's own cases. A failed case, or a fault that the scorer rejects, is
+    reported, and nothing is written (exit code 1). Faults that the scorer would silently score lower are
+    reported, and written.
 
     Example: evigraph submit out/2026-11-21T10-15-tamu-ab12 --task 2026-2
     """
@@ -108,7 +108,7 @@ def submit(
 
 
 def _report(ready: RunSubmission, words: Words) -> None:
-    """Print on standard error, a line each, what is wrong and what may surprise."""
+    """Print faults and surprises on standard error, a line each."""
     from cli.measuring.validate import counted
 
     alone = ready.refused and len(ready.faults) == 1

@@ -28,8 +28,8 @@ def validate(
     """Check a submission to ArchEHR-QA or BioASQ against every rule of the official scorer.
 
     A fault is `refused` where the scorer would stop without a score or BioASQ's rules forbid it, and
-    `penalised` where it would score lower and say nothing. Exit codes: 0 nothing refused (penalised faults
-    are counted in the last line), 1 something is refused, 2 wrong usage.
+    `penalised` if it would silently score lower. Exit codes: 0 nothing refused (penalised faults
+    are counted in the last line), 1 some fault is refused, 2 wrong usage.
 
     Example: evigraph validate submission.zip --task 2026-2 --key archehr-qa_key.json
     """

@@ -38,7 +38,7 @@ def list_models() -> Result:
 
     entries = catalogue()
     content = {"models": [entry._asdict() for entry in entries]}
-    return Result(content, lambda: print_rows(("model", "state", "what it is"), entries))
+    return Result(content, lambda: print_rows(("model", "state", "description"), entries))
 
 
 @models.command("pull")
@@ -58,8 +58,8 @@ def pull(
 ) -> None:
     """Download the weights of an embedded model, check and convert them.
 
-    Whatever they come from, the sha256 of the whole file decides. A pull that is broken off goes on where it
-    ended. What was downloaded is removed once the model is in place.
+    Whatever their source, the sha256 of the whole file decides. Repeat the command to continue an interrupted
+    pull. Downloads are removed once the model is in place.
 
     Example: evigraph models pull smollm2-135m
     """
@@ -129,7 +129,7 @@ def check(
         unreachable = {"model": name, "reachable": False, "error": str(error)}
         return Result(unreachable, lambda: print_line(line, "red", soft_wrap=True), 1)
     recipes = dict(_recipes(backend))
-    # Elsewhere it is LangChain's class that names the limit, or there is no protocol.
+    # Otherwise LangChain's class names the limit, or none is sent.
     names_limit = backend.name.provider in ("openai", "vllm") and backend.name.base_urls
     found = {"model": name, "reachable": True, **asdict(findings), "recipes": recipes}
     if not names_limit:

@@ -99,7 +99,7 @@ def _print_recipes() -> None:
     from serving.vllm_server.recipes import packaged_recipes
 
     rows = [(recipe.name, str(recipe.gpus or "CPU"), recipe.summary) for recipe in packaged_recipes()]
-    print_rows(("recipe", "GPUs", "what it is"), rows)
+    print_rows(("recipe", "GPUs", "description"), rows)
 
 
 def _print_command(spec: ServeSpec) -> None:

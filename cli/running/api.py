@@ -44,7 +44,7 @@ def api(
             "--recipe",
             "-r",
             help="A recipe that clients may choose: a packaged one, or a file. The first is the default."
-            " Repeatable. (default: that of the flagship system)",
+            " Repeatable. (default: the flagship system's)",
             metavar="NAME|FILE",
             autocompletion=recipe_names,
             rich_help_panel=_CHOICES,
@@ -97,8 +97,8 @@ def api(
         float,
         typer.Option(
             min=0,
-            help="Seconds that runs may take to end after SIGTERM or Ctrl-C; what is left then is stopped,"
-            " and goes on at the next start.",
+            help="Seconds that runs may take to end after SIGTERM or Ctrl-C; the rest is then stopped,"
+            " and continues at the next start.",
             rich_help_panel=_LIMITS,
         ),
     ] = 20.0,
@@ -196,10 +196,10 @@ def _offer(
     places: dict[str, Path],
     limits: Limits,
 ) -> Offer:
-    """What clients may choose.
+    """Choices for clients.
 
     Raises:
-        BadParameter: A name stands for two things.
+        BadParameter: A name is ambiguous.
         ModelError, RecipeError: A model or a recipe cannot be used.
     """
     from api.offer import Offer

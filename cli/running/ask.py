@@ -131,7 +131,7 @@ def ask(
             lambda stop, watcher: start(request, folder / _RUN, options, stop=stop, watcher=watcher)
         )
     except NotScanned:
-        # The case is what has to be scanned, and it is the same one when it is asked again.
+        # The case must be scanned first, and stays the same for the next attempt.
         raise
     except BaseException:
         if not (folder / _RUN).exists():

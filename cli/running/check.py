@@ -24,10 +24,10 @@ def check(
     ],
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Keep what is whole, and put the damaged files into RUN/damaged."),
+        typer.Option("--repair", help="Keep the intact part, and move damaged files to RUN/damaged."),
     ] = False,
 ) -> Result:
-    """Compare the files of a run with their checksums, and say what is damaged and what is lost.
+    """Compare the files of a run with their checksums, and report damage and losses.
 
     After a repair, `evigraph resume` runs the lost cases again: replies that the journal still has are
     replayed. Exit codes: 0 whole, or whole again; 1 damaged; 2 no run, or one that cannot be repaired.
@@ -51,7 +51,7 @@ def _run(path: Path, *, repair: bool) -> dict[str, Any]:
     except RunError as error:
         if not (path / "run.json").exists():
             raise
-        return _found(path, Check(faults=[str(error).partition("; what is whole")[0]]), None)
+        return _found(path, Check(faults=[str(error).partition("; keep the intact")[0]]), None)
     return _found(path, check(run), None)
 
 
@@ -77,7 +77,7 @@ def _found(path: Path, found: Check, made: Repaired | None) -> dict[str, Any]:
 
 
 def _journal(path: Path, *, repair: bool) -> dict[str, Any]:
-    """The same of a journal by itself, such as that of a pool."""
+    """Check a journal by itself, such as a pool's."""
     import shlex
 
     from serving.journal.repair import look

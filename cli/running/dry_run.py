@@ -1,4 +1,4 @@
-"""What `evigraph run --dry-run` prints."""
+"""Output of `evigraph run --dry-run`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from runs.execute.batch import Options
 from serving.requests.dry_run import CHARACTERS_A_TOKEN, Tally, options_sent
 
 _EXACT = "exact: counted by the model's own tokenizer"
-_ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, for want of the model's tokenizer"
+_ESTIMATED = f"an estimate: {CHARACTERS_A_TOKEN} characters a token, as the model's tokenizer is missing"
 _ASSUMED = (
     "assumed: labels a quarter essential, answers and questions of four fifths of the word limit,"
     " two citations a sentence"
 )
 _HOURS = (
     "at most {hours:g} for each round of batches, mostly far less; a reflection waits for its vote, an answer"
-    " for its evidence, and a correction for what it corrects"
+    " for its evidence, and a correction for its first reply"
 )
 _THINKING = "assumed by effort; models vary by a factor of ten"
 
@@ -116,7 +116,7 @@ def _notes(estimate: Estimate) -> list[tuple[str, str]]:
     notes = [
         ("cases", cases + (f"; would fail: {failed}" if failed else "")),
         ("models", ", ".join(dict.fromkeys(estimate.models.values()))),
-        ("read", _read(total) + "; what a server finds in its cache is not known"),
+        ("read", _read(total) + "; cached tokens of servers are unknown"),
         ("written", _ASSUMED),
     ]
     if total.thinking_tokens:

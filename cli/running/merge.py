@@ -20,17 +20,15 @@ def merge(
         bool,
         typer.Option(
             "--allow-incomplete",
-            help="Do without shards that are missing, and take those that have not ended as they are. A"
-            " resume of the new run runs what is left.",
+            help="Skip missing shards, and include unfinished ones. A resume of the new run runs the rest.",
         ),
     ] = False,
 ) -> Result:
     """Make one run of its shards, as one machine would have written it.
 
-    Cases come in the order of the input, and calls, traces, reviews and audit logs are kept. The shards stay
-    as they are. A shard that is missing, is there twice, has not ended or is of another run is refused by
-    name, and nothing is written then. Exit codes: 0 merged; 1 merged, and some cases failed or were not run;
-    2 refused.
+    Cases come in the order of the input, and calls, traces, reviews and audit logs are kept. The shards are
+    not changed. A shard that is missing, repeated, unfinished or of another run is reported by name, and
+    nothing is written. Exit codes: 0 merged; 1 merged, and some cases failed or were not run; 2 refused.
 
     Example: evigraph merge night/shards/* --out night/run
     """

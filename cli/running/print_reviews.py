@@ -1,4 +1,4 @@
-"""Reviews in the terminal: what waits, what was reviewed, what one review changed."""
+"""Reviews in the terminal: waiting cases, reviewed cases, changes of one review."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def show_reviewed(folder: RunFolder, case_id: str) -> Result:
 
 
 def added(folder: RunFolder, line: Line, made: Review) -> Result:
-    """A review, and what to type where its case goes on with it."""
+    """A review, with the command that continues its case."""
     return Result(made.model_dump(mode="json"), partial(_print_added, folder, line, made))
 
 
@@ -97,7 +97,7 @@ def _print_added(folder: RunFolder, line: Line, made: Review) -> None:
         print_line(f"next: {command} --confirm", soft_wrap=True)
         print_line(f"      {command} --essential IDS", soft_wrap=True)
     elif folder.manifest.status == "running":
-        print_line("it goes on with the run")
+        print_line("it continues with the run")
     else:
         print_line(f"next: evigraph resume {quoted(folder.path)}")
 
@@ -146,7 +146,7 @@ def _print_queues(folder: RunFolder, found: Sequence[Queue]) -> None:
 
 
 def show_queue(folder: RunFolder, reviewer: str, *, blind: bool) -> Result:
-    """What one person is still to review."""
+    """Cases that one person still has to review."""
     ids = [line["case_id"] for line in folder.cases()]
     standings = ReviewedRun(folder.path).standings()
     found = queue_of(reviewer, ids, standings)
@@ -173,7 +173,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
 
 
 def show_unlabelled(folder: RunFolder, case: Case, reviewer: str | None) -> Result:
-    """What a blind reviewer sees of a case, and the command that stores labels."""
+    """A case as shown to a blind reviewer, and the command that stores labels."""
     sentences = {one.id: one.text for one in case.sentences}
     content = {"case_id": case.id, "question": case.question, "sentences": sentences}
 

@@ -22,9 +22,7 @@ def purge(
     cases: Annotated[
         list[str] | None, typer.Argument(help="Ids of cases. (default: all)", metavar="[CASE]...")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask. Needed where there is no terminal.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask. Required without a terminal.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be removed, and change nothing.")
     ] = False,
@@ -32,7 +30,7 @@ def purge(
     """Remove the texts and replies of cases from a run's folder; numbers, ids and labels stay.
 
     It purges the call journal, trace, cases, reviews, forks, the index, and exports inside the folder, and
-    prints what it deleted. Case files, pools, exports in other folders and other files stay. The next purge
+    lists the deleted files. Case files, pools, exports in other folders and other files stay. The next purge
     completes an interrupted one.
 
     Exit codes: 0 purged; 2 not done.
@@ -59,7 +57,7 @@ def purge(
 
 
 def _scores(folder: RunFolder) -> dict[str, Any]:
-    """What `evigraph score --json` says now; it needs the texts."""
+    """Current output of `evigraph score --json`, which needs the texts."""
     from evals.run_scores import run_scores, without_notes
     from evals.scoring.gold import ScoringError
     from runs.record.manifest import RunError

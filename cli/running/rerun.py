@@ -48,8 +48,8 @@ def rerun(
 ) -> Result:
     """Run one case again from one of its nodes, with another model, prompt or recipe value.
 
-    The result is a fork: a run folder of its own in RUN/forks/. Steps before the node, and beside it, are
-    taken over; the node and all nodes after it run again. RUN itself does not change, and may still be in
+    The result is a fork: a new run folder in RUN/forks/. Steps before the node, and in parallel to it, are
+    inherited; the node and all nodes after it run again. RUN itself does not change, and may still be in
     progress.
 
     Without any change, the fork uses another seed than the run, because the same seed would get the same

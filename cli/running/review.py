@@ -181,7 +181,7 @@ def _read(path: Path) -> str:
     from storage.files import opened
 
     with opened(path) as file:
-        # Four bytes a character at most; what is longer is refused by its length.
+        # Four bytes a character at most; longer content is rejected by its length.
         content = file.read(4 * MAX_ANSWER + 4)
     try:
         return content.decode("utf-8-sig")

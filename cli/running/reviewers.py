@@ -45,8 +45,8 @@ def assign(
 ) -> Result:
     """Give cases to reviewers, equally many to each; without `--to`, show who has which cases to review.
 
-    What is assigned already stays. An assigned case that waits continues once all its reviewers have
-    labelled it alike, or somebody has decided between them.
+    Existing assignments are kept. An assigned case that waits continues once all its reviewers agree, or
+    somebody has adjudicated.
 
     Example: evigraph review assign out/asking --to anna,ben --each 2
     """
@@ -68,7 +68,7 @@ def assign(
 
 
 def agreement(run: RunFolderArgument) -> Result:
-    """How far reviewers agree on the labels of sentences: kappa and alpha, with intervals over cases.
+    """Show agreement of reviewers on sentence labels: kappa and alpha, with intervals over cases.
 
     Example: evigraph review agreement out/asking
     """

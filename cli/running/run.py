@@ -125,7 +125,7 @@ def run(
         Literal["a", "b", "both"] | None,
         typer.Option(
             help="Phase of BioASQ: a finds documents and snippets, b answers from the snippets that questions"
-            " come with, both answers from what was found. (default: the recipe's)"
+            " come with, both answers from retrieved ones. (default: the recipe's)"
         ),
     ] = None,
     out: Annotated[
@@ -149,8 +149,8 @@ def run(
     written as each case ends. Exit code 0: all cases done, or waiting for a person; 1: some failed, a budget
     ended the run, or the first cases were degraded; 2: wrong usage or input; 130: interrupted.
 
-    `--scratch /local` writes the run on a local disk and publishes it whole in `--out`, which may lie on a
-    network file system.
+    `--scratch /local` writes the run on a local disk and publishes it in `--out`, which may be on a network
+    file system.
 
     Example: evigraph run tamu cases.xml --model vllm:meta-llama/Llama-3.3-70B-Instruct@http://host:8000/v1
     """
@@ -192,7 +192,7 @@ def run(
             overrides[fields[option]] = value
     for field, value in recipe_values(values or ()).items():
         if field in overrides:
-            raise typer.BadParameter(f"--set {field} is set by an option of its own too; give one")
+            raise typer.BadParameter(f"--set {field} is also set by another option; give one")
         overrides[field] = value
     wanted = override(loaded, overrides, origin)
     for option, value in given.items():

@@ -14,7 +14,7 @@
 #
 # The tests run this script in bash without SLURM. It has not been run on a cluster.
 
-# Options of sbatch: the time limit of a task, and what it needs (--partition, --gpus, --mem, --account).
+# Options of sbatch: the time limit of a task, and its resources (--partition, --gpus, --mem, --account).
 #SBATCH --job-name=evigraph
 #SBATCH --time=08:00:00
 # One task for each shard: 0 to SHARDS-1. %10 is the most tasks at once, which bounds the load on a shared server.
@@ -23,7 +23,7 @@
 #SBATCH --open-mode=append
 # After the failure of its node a task is queued again.
 #SBATCH --requeue
-# Two minutes before its time limit a task is told to stop: calls in flight are given up, and it is queued again.
+# Two minutes before its time limit a task is told to stop: calls in flight are abandoned, and it is queued again.
 #SBATCH --signal=B:TERM@120
 
 # As many as the array has tasks.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Replicas of one model on the 8 GPUs of a node, each a vLLM server of its own. The script prints the model
+# Replicas of one model on the 8 GPUs of a node, each a separate vLLM server. The script prints the model
 # string that names them all:
 #
 #   REPLICA_GPUS=4 bash deploy/vllm/8-gpus.sh meta-llama/Llama-3.3-70B-Instruct
@@ -8,7 +8,7 @@
 # For two nodes run it on both, with NODE the name by which the run reaches each, and join the addresses with
 # a comma.
 #
-# Not run by us on GPUs. The arguments are held against vLLM 0.32's own parser in tests/docs/test_vllm_nodes.py.
+# Not run by us on GPUs. The arguments are checked by vLLM 0.32's own parser in tests/docs/test_vllm_nodes.py.
 set -euo pipefail
 
 MODEL=${1:?name a model}
@@ -21,7 +21,7 @@ PYTHON=${PYTHON:-python3}
 LOGS=${LOGS:-.}
 
 if ((GPUS % REPLICA_GPUS)); then
-  echo "GPUS=$GPUS is no multiple of REPLICA_GPUS=$REPLICA_GPUS" >&2
+  echo "GPUS=$GPUS is not a multiple of REPLICA_GPUS=$REPLICA_GPUS" >&2
   exit 2
 fi
 export VLLM_NO_USAGE_STATS=1 DO_NOT_TRACK=1

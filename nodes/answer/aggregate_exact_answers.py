@@ -20,7 +20,7 @@ from nodes.retrieval.document_records import ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 
 _DIGITS = 4
-# Shares such as 2 of 3 against a threshold of 0.6667 are no matter of the last bits.
+# Shares such as 2 of 3 against a threshold of 0.6667 must not depend on the last bits.
 _TOLERANCE = 1e-9
 
 
@@ -34,7 +34,7 @@ class EntryCount(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """What the votes came to.
+    """Result of the votes.
 
     Attributes:
         answer: Of all votes.
@@ -161,7 +161,7 @@ def _because(result: Aggregated, type_: QuestionType, votes: int, threshold: flo
 
 
 def _answer_in_words(line: Mapping[str, Any]) -> str:
-    """A tie is no majority, whatever it counts as."""
+    """An answer in words; a tie is marked, whatever it counts as."""
     answer = line["exact_answer"]
     if not isinstance(answer, str):
         return "; ".join(synonyms[0] for synonyms in answer or ())
@@ -180,7 +180,7 @@ AGGREGATE_EXACT_ANSWERS = NodeSpec(
     },
     flags={
         "tied_votes": "as many votes say yes as no, and a tie is yes",
-        "no_agreed_entry": "no entry was in enough votes, so the list of the first vote stands",
+        "no_agreed_entry": "no entry was in enough votes, so the list of the first vote is used",
     },
     is_off=lambda recipe: not recipe.section(DocumentSettings).answers,
 )

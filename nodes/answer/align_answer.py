@@ -1,7 +1,7 @@
 """Which sentences of the note support each sentence of an answer (ArchEHR-QA 2026, subtask 4).
 
-The clinician's answer is an input of that task, and its citations are what is predicted: of the case itself
-only ids and texts of answer sentences may reach a prompt.
+The clinician's answer is an input of that task, and its citations are the prediction: prompts may contain
+only ids and texts of the case's answer sentences.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SLACK_TOKENS = 32
 
 
 class Alignment(NamedTuple):
-    """What a reply links, and what had to be repaired to read it.
+    """Links in a reply, and repairs made to read it.
 
     Attributes:
         links: Ids of note sentences in note order, by the id of the answer sentence, in answer order.
@@ -90,8 +90,8 @@ def parse_alignment(text: str, answer_ids: Sequence[str], sentence_ids: Sequence
     """Read all links; order and repetition do not matter, and numbers count as ids.
 
     Raises:
-        InvalidReply: Names missing and unknown ids of the answer, values that are no lists, and ids that the
-            note does not have.
+        InvalidReply: Names missing and unknown ids of the answer, values that are not lists, and ids that the
+            note lacks.
     """
     reply = first_json_object(text)
     named = {id_: reply[id_] for id_ in answer_ids if isinstance(reply.get(id_), list)}
@@ -100,10 +100,8 @@ def parse_alignment(text: str, answer_ids: Sequence[str], sentence_ids: Sequence
         {
             "missing ids of answer sentences": [id_ for id_ in answer_ids if id_ not in reply],
             "unknown ids of answer sentences": [id_ for id_ in reply if id_ not in set(answer_ids)],
-            "values that are no lists for": [id_ for id_ in answer_ids if id_ in reply.keys() - named],
-            "ids that the note does not have": [
-                id_ for id_ in dict.fromkeys(items) if id_ not in set(sentence_ids)
-            ],
+            "values that are not lists for": [id_ for id_ in answer_ids if id_ in reply.keys() - named],
+            "ids that the note lacks": [id_ for id_ in dict.fromkeys(items) if id_ not in set(sentence_ids)],
         }
     )
     return _read(named, answer_ids, sentence_ids)
@@ -113,7 +111,7 @@ def fallback_alignment(text: str, answer_ids: Sequence[str], sentence_ids: Seque
     """Read what can be read: unknown ids are dropped and counted, a missing list is empty and counted.
 
     Raises:
-        InvalidReply: Not a single list for a sentence of the answer; that is no alignment.
+        InvalidReply: Not a single list for a sentence of the answer.
     """
     reply = first_json_object(text)
     named = {id_: reply[id_] for id_ in answer_ids if isinstance(reply.get(id_), list)}
@@ -135,7 +133,7 @@ def _read(
 
 
 def _id(item: object) -> str:
-    """An id as text; anything else than text or a number as what it looks like, which is no id of a note."""
+    """An id as text; for other types their repr, which never matches an id."""
     found = as_id(item)
     return f"({reprlib.repr(item)})" if found is None else found
 
@@ -154,7 +152,7 @@ class AlignmentSettings(RecipeSection):
 
 
 class AlignAnswerInput(TypedDict):
-    """What the node reads. A clinician's answer is in the case."""
+    """The clinician's answer is in the case."""
 
     case_id: str
     patient_question: NotRequired[str]
@@ -162,7 +160,7 @@ class AlignAnswerInput(TypedDict):
 
 
 class AlignAnswerUpdate(TypedDict):
-    """What the node owns; nothing but a decision where the case has no clinician's answer.
+    """Only a decision if the case has no clinician's answer.
 
     `alignment` has every id of `answer_sentences`, with ids of note sentences in note order.
     """
@@ -205,7 +203,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     whose: AlignedAnswer = "clinician" if settings.answer == "clinician" else "generated"
     lines = clinician_lines(case) if whose == "clinician" else numbered(state["answer"])
     if not lines:
-        because = "the key gives no sentences of a clinician's answer to align"
+        because = "the key lacks sentences of a clinician's answer to align"
         return {"decisions": decision("align_answer", because, {"chosen": []}, flags=["no_clinician_answer"])}
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
@@ -336,7 +334,7 @@ ALIGN_ANSWER = NodeSpec(
         **plain("aligned_answer", "dropped_ids", "missing_sentences"),
     },
     flags={
-        "no_clinician_answer": "the key gives no clinician's answer to align",
+        "no_clinician_answer": "the key lacks a clinician's answer to align",
         "incomplete_alignment": "the alignment named unknown sentences, or left some out",
         **DROPPED_DEMONSTRATIONS,
     },

@@ -75,7 +75,7 @@ class AnswerDirectlyInput(TypedDict):
 
 
 class AnswerDirectlyUpdate(TypedDict):
-    """What the node owns; `evidence` is what the reply calls essential."""
+    """`evidence` are the sentences that the reply calls essential."""
 
     draft_answer: str
     answer: str

@@ -116,7 +116,7 @@ def short_answer(exact: Exact) -> str:
 
 
 def find_ideal_faults(text: str, max_words: int) -> list[str]:
-    """What breaks the rules, in words that can be quoted to the model; sentences are not limited."""
+    """Broken rules, in words that can be quoted to the model; sentences are not limited."""
     return find_faults(text, _rules(text, max_words))
 
 
@@ -149,7 +149,7 @@ def _wording(context: Context, type_: QuestionType, hint: str) -> Wording:
 
 
 def _hint(context: Context, type_: QuestionType, answer: str) -> str:
-    """Of query template 2, for all but summaries; empty where there is none."""
+    """Hint of query template 2, for all but summaries; empty without one."""
     if type_ == "summary" or not answer or not context.section(ExactSettings).hints:
         return ""
     return context.prompts["answer_ideally"].text("hint", {"short_answer": answer})

@@ -25,7 +25,7 @@ _SENTENCE_ENDS = (".", "!", "?", '."', ".)", "?)")
 
 
 class AnswerRules(RecipeSection):
-    """What an answer is held to, and how it is asked for.
+    """Rules of an answer, and settings of its request.
 
     Attributes:
         max_words: Most words of the answer.
@@ -57,8 +57,8 @@ class AnswerSettings(AnswerRules):
             intents together (equation 25 read literally); `similarity` looks at no intent.
         evidence: Which sentences count as evidence: those of the vote `threshold`, of any vote
             (`high_recall`), or of all votes but one (`low_recall`).
-        context: What the model reads: the whole `note` with the ids of that evidence, or the sentences of the
-            `evidence` alone (all of them where a case has none), which small models invent less from.
+        context: Text for the model: the whole `note` with the ids of that evidence, or only the sentences of
+            the `evidence` (the whole note if a case has none), from which small models invent less.
     """
 
     demonstrations: int = Field(3, ge=0, le=50)
@@ -82,7 +82,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def find_faults(text: str, rules: AnswerRules) -> list[str]:
-    """What breaks the rules, in words that can be quoted to the model."""
+    """Broken rules, in words that can be quoted to the model."""
     words, sentences = len(text.split()), len(split_sentences(text))
     if words == 0:
         return ["it is empty"]

@@ -21,7 +21,7 @@ class CheckAnswerInput(TypedDict):
 
 
 class CheckAnswerUpdate(TypedDict):
-    """What the node owns. `answer` is set once the answer is accepted."""
+    """`answer` is set once the answer is accepted."""
 
     answer: NotRequired[str]
     rejected_answers: NotRequired[list[Attempt]]

@@ -201,7 +201,7 @@ def _json_texts(text: str) -> list[str]:
 
 
 def _first(entry: Any) -> str | None:
-    """An entry by its first synonym, as BioASQ reads it; None for what is no text."""
+    """An entry's first synonym, as BioASQ reads it; None for other types than text."""
     if isinstance(entry, list):
         return _first(entry[0]) if entry and not isinstance(entry[0], list) else None
     if isinstance(entry, bool) or not isinstance(entry, str | int | float):
@@ -210,7 +210,7 @@ def _first(entry: Any) -> str | None:
 
 
 def _loose_texts(text: str) -> list[str]:
-    """Of a reply that is no JSON, or was cut off in it: what stands in quotation marks, else its lines."""
+    """Texts of a reply that is not valid JSON or is truncated: quoted strings, else its lines."""
     start = text.find("[")
     if start >= 0 and (quoted := _QUOTED.findall(text, start)):
         return [one.replace('\\"', '"') for one in quoted]

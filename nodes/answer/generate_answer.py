@@ -40,7 +40,7 @@ class GenerateAnswerUpdate(TypedDict):
 
 
 async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context]) -> GenerateAnswerUpdate:
-    """Ask the `answer` model; after a rejected attempt the conversation goes on with its faults quoted."""
+    """Ask the `answer` model; after a rejected attempt the conversation continues with its faults quoted."""
     context = runtime.context
     settings = context.section(AnswerSettings)
     case = context.cases[state["case_id"]]

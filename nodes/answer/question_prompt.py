@@ -26,7 +26,7 @@ ANSWERED_QUESTIONS: Tool[Mapping[QuestionType, Sequence[Case]]] = Tool("answered
 
 
 def can_be_shown(case: Case) -> bool:
-    """Whether a question has all that a shot shows: a type, snippets, an ideal answer and an exact one.
+    """Whether a question has all parts of a shot: a type, snippets, an ideal answer and an exact one.
 
     A summary question has no exact answer and needs none.
     """
@@ -83,8 +83,8 @@ class Wording:
 
     Attributes:
         prompt: Name of the prompt.
-        role: Who is asked.
-        own: Variables of the question itself, beside its text and its snippets.
+        role: Role of the model.
+        own: Variables of the question itself, in addition to its text and its snippets.
         of_shot: The same of an answered question, with the answer.
         reply_tokens: Room that the reply itself needs.
         later_tokens: Room for later turns.
@@ -109,7 +109,7 @@ class QuestionPrompt:
         missing_shots: How many fewer there are than the recipe asks for.
         shown_snippets: How many of the question's own.
         left_out_snippets: Left out by the recipe's limit of characters.
-        dropped_snippets: Left out for want of room in the context window.
+        dropped_snippets: Left out for lack of room in the context window.
         cut: Whether only the beginning of the first snippet is shown.
     """
 
@@ -260,7 +260,7 @@ QUESTION_PROMPT_FACTS: Mapping[str, Fact] = {
     "left_out_snippets": PLAIN,
     "dropped_snippets": PLAIN,
 }
-"""Of a node that fills such a prompt."""
+"""Facts of a node that fills such a prompt."""
 
 QUESTION_PROMPT_FLAGS = {
     "few_shots": "there are fewer answered questions of this type to show than the recipe asks for",

@@ -1,4 +1,4 @@
-"""When no sentence is evidence by the recipe's setting, take the next best, and say so."""
+"""If no sentence is evidence by the recipe's setting, use the next best setting, with a flag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the nodes that answer from retrieved sentences share (heiDS 2025, section 2.4)."""
+"""Common parts of nodes that answer from retrieved sentences (heiDS 2025, section 2.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RetrievedAnswerInput(TypedDict):
 
 
 class RetrievedAnswerUpdate(TypedDict):
-    """What it owns: a draft, and the sentences that its prompt showed, in note order."""
+    """A draft, and the sentences in its prompt, in note order."""
 
     draft_answer: str
     answer_evidence: list[str]
@@ -48,7 +48,7 @@ async def answer_from_retrieved(
     state: RetrievedAnswerInput,
     context: Context,
 ) -> RetrievedAnswerUpdate:
-    """Ask the `answer` model; after a rejected attempt the conversation goes on with its faults quoted.
+    """Ask the `answer` model; after a rejected attempt the conversation continues with its faults quoted.
 
     Args:
         node: Whose prompt it is, and decision.

@@ -32,7 +32,7 @@ _KEPT = 60
 
 
 class AttributeAnswerInput(TypedDict):
-    """What the node reads. `answer_evidence` are the sentences that the prompt showed, in note order."""
+    """`answer_evidence` are the sentences in the prompt, in note order."""
 
     case_id: str
     answer: str

@@ -1,7 +1,7 @@
 """Citations in the text of an answer: `|3|`, `|3, 7|`. Pure functions.
 
-What the released code of heiDS does is kept behind `strict_compat`: it checks the form of a citation and not
-whether its sentence exists, and leaves a citation in the middle of a sentence where it is.
+`strict_compat` reproduces the released code of heiDS: it checks the form of a citation but not whether its
+sentence exists, and does not move a citation within a sentence.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class CitationSettings(RecipeSection):
     """How sentences of an answer come to their citations (heiDS, section 2.5).
 
     Attributes:
-        method: `post_retrieval` lets the model cite what it was shown; `post_generation` lets it write
-            without citations and attributes its sentences afterwards.
+        method: `post_retrieval` lets the model cite the sentences it was shown; `post_generation` lets it
+            write without citations and attributes its sentences afterwards.
         count_citations: Whether citations count as words of the answer's limit; the scorer of 2025 counts
             the words alone.
         threshold: A sentence is cited from this similarity on, in `post_generation`.
@@ -55,7 +55,7 @@ class CitationSettings(RecipeSection):
 
 
 def attributes(recipe: Recipe) -> bool:
-    """Whether citations are found for an answer that was written without."""
+    """Whether citations are added to an answer written without them."""
     return recipe.section(CitationSettings).method == "post_generation"
 
 
@@ -95,7 +95,7 @@ class CitedAnswer:
 
 
 class _Mark(NamedTuple):
-    """A citation: where it stood in the text without citations, and what was between its pipes."""
+    """A citation: its position in the text without citations, and its content between pipes."""
 
     place: int
     ids: tuple[str, ...]
@@ -179,7 +179,7 @@ def _take_out(text: str, known: Collection[str]) -> tuple[str, list[_Mark]]:
         close = text.find("|", pipe + 1)
         ids = _ids(text[pipe + 1 : close], known) if close >= 0 else None
         if ids is not None:
-            # Behind the last word: on a line of its own a citation belongs to the line before.
+            # After the last word: a citation on a separate line belongs to the line before.
             marks.append(_Mark(len("".join(parts).rstrip(_BETWEEN_LINES)), ids))
             position = close + 1
             if _is_ended("".join(parts).rstrip()):

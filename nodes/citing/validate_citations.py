@@ -1,4 +1,4 @@
-"""Does the answer cite what it was shown, within its limits? Else it goes back once, then it is repaired."""
+"""Check that the answer cites only shown sentences and keeps its limits; else retry once, then repair."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ValidateCitationsInput(TypedDict):
 
 
 class ValidateCitationsUpdate(TypedDict):
-    """What the node owns. All but `rejected_answers` is set once the answer is accepted.
+    """All but `rejected_answers` is set once the answer is accepted.
 
     `answer` is without citations; those of its sentences are in `alignment`, in note order, and all of them
     are the `evidence`.
@@ -58,7 +58,7 @@ class ValidateCitationsUpdate(TypedDict):
 
 
 def citation_faults(read: CitedAnswer, rules: AnswerRules, *, count_citations: bool) -> list[str]:
-    """What cannot be repaired without loss, in words that can be quoted to the model.
+    """Faults that cannot be repaired without loss, in words that can be quoted to the model.
 
     Misplaced, repeated or unknown citations are none: they are repaired without a call.
     """
@@ -177,8 +177,8 @@ VALIDATE_CITATIONS = NodeSpec(
     flags={
         **BREAKS_RULES,
         **NO_CITATIONS,
-        "unknown_citations": "what was not shown was cited; those citations were taken out",
-        "malformed_citations": "citations that name no sentence were taken out of the answer",
+        "unknown_citations": "the answer cited sentences that were not shown; those citations were removed",
+        "malformed_citations": "citations without a sentence id were removed from the answer",
     },
     is_off=lambda recipe: not recipe.answers or attributes(recipe),
 )

@@ -1,1 +1,1 @@
-"""What every node needs: its specification, its context, records, prompts that fit."""
+"""Common parts of nodes: specification, context, records, fitting of prompts."""

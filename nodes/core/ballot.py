@@ -17,7 +17,7 @@ class Ballot(Generic[T]):
     """All outcomes.
 
     Attributes:
-        outcomes: By number of the vote, or id of what was asked about, in the order of asking.
+        outcomes: Outcomes by number of the vote or id of the sentence, in the order of requests.
     """
 
     outcomes: Mapping[str, Reply[T] | Failure]

@@ -1,4 +1,4 @@
-"""How likely each of several words was at the place of a reply where one of them had to stand."""
+"""Probabilities of several words at the position of a reply that requires one of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def choice_shares(token: TokenLogprob, before: str, choices: Sequence[str]) -> d
 
 
 MAX_LOG_ODDS = 30.0
-"""Beyond it lies only what a model's probabilities cannot tell apart."""
+"""Beyond this, a model's probabilities are indistinguishable."""
 
 
 def choice_log_odds(token: TokenLogprob, choice: str, other: str) -> float | None:

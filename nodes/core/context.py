@@ -1,4 +1,4 @@
-"""What nodes are given at run time, beside their input."""
+"""Context of nodes at run time, in addition to their input."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ AnyRecipe = TypeVar("AnyRecipe", bound=Recipe, default=Recipe, covariant=True)
 
 
 class AskSettings(Protocol):
-    """What of a recipe's section a question to a model takes."""
+    """Fields of a recipe's section for requests to a model."""
 
     @property
     def temperature(self) -> float:
-        """Of every reply."""
+        """Sampling temperature."""
 
     @property
     def max_tokens(self) -> int:
-        """Of one reply."""
+        """Token limit of one reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[T]):
     """Something that is opened once for a run and used by nodes, such as a pool or a ranker.
 
-    Declared beside the nodes that use it, with its type, and provided by a resource of the system.
+    Declared next to the nodes that use it, with its type, and provided by a resource of the system.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Context(Generic[AnyRecipe]):
     prompts: PromptSet = field(metadata={"description": "the version of prompts that the recipe names"})
     settings: AnyRecipe = field(metadata={"description": "every value that nodes read"})
     tools: Mapping[str, Any] = field(
-        default_factory=dict, metadata={"description": "what the resources of the system opened, by name"}
+        default_factory=dict, metadata={"description": "tools opened by the system's resources, by name"}
     )
 
     def section(self, kind: type[AnySection]) -> AnySection:
@@ -84,7 +84,7 @@ class Context(Generic[AnyRecipe]):
     def corrected(
         self, prompt: str, messages: tuple[Message, ...], reply: str, faults: Sequence[str]
     ) -> tuple[Message, ...]:
-        """A conversation that goes on with a reply and with what is wrong with it."""
+        """A conversation continued with a reply and its faults."""
         correction = self.prompts[prompt].render_correction("; ".join(faults))
         return (*messages, Message("assistant", reply), Message("user", correction))
 

@@ -1,4 +1,4 @@
-"""What a dry run makes up in place of a model: replies of likely length, the same for the same case."""
+"""Made-up replies of dry runs: of likely length, the same for the same case."""
 
 from __future__ import annotations
 

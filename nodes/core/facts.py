@@ -11,7 +11,7 @@ from serving.protocol.errors import ERROR_CLASSES
 Facts = Mapping[str, Any]
 
 Row = tuple[str, str]
-"""A line under a decision: what it is of, and what it says."""
+"""A line under a decision: label and text."""
 
 
 def whole(value: Any) -> object:
@@ -103,10 +103,10 @@ CHOSEN_DEMONSTRATIONS: Mapping[str, Fact] = {
     "chosen": Fact(rows=_demonstration_rows),
     "excluded": PLAIN,
 }
-"""Of a node that chooses demonstrations."""
+"""Facts of a node that chooses demonstrations."""
 
 SHOWN_DEMONSTRATIONS: Mapping[str, Fact] = plain("demonstrations", "dropped_demonstrations")
-"""Of a node whose prompt shows demonstrations."""
+"""Facts of a node whose prompt shows demonstrations."""
 
 DROPPED_DEMONSTRATIONS = {
     "dropped_demonstrations": "demonstrations were left out, as the prompt was too long"
@@ -122,7 +122,7 @@ BALLOT: Mapping[str, Fact] = {
     "failed_votes": missing("vote"),
     "rescued_votes": Fact(keep=list),
 }
-"""Of a node that asks for votes on evidence."""
+"""Facts of a node that asks for votes on evidence."""
 
 INCOMPLETE = {"incomplete_replies": "labels still missing after the correction turn were filled in"}
 """The flag of a node that reads labels of a whole note."""
@@ -134,7 +134,7 @@ VOTE_FLAGS = {
 """Flags of a node that asks for votes."""
 
 VOTE_COUNTS = Fact(rows=_count_rows)
-"""Votes by sentence, beside their `threshold`."""
+"""Votes by sentence, with their `threshold`."""
 
 LINKS = Fact(
     rows=lambda links, _: [(f"answer sentence {id_}", in_brackets(cited)) for id_, cited in links.items()]

@@ -95,8 +95,8 @@ async def fit_sentences(
         found: Ids of sentences, the best first; at least one.
         render: Ids to the messages.
         reply_tokens: Room that the reply itself needs.
-        later_tokens: Room for later turns of the conversation; it is given up where not one sentence fits.
-        what: What is found, for messages.
+        later_tokens: Room for later turns of the conversation; given up if not even one sentence fits.
+        what: Name of the results, for messages.
 
     Raises:
         NodeFailure: The case does not fit with a single sentence.

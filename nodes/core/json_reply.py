@@ -35,7 +35,7 @@ def refuse(faults: Mapping[str, Sequence[str]]) -> None:
     """Refuse a reply that has any of these faults.
 
     Args:
-        faults: What is wrong, with the ids of which it is wrong; a long list of them is cut.
+        faults: Faults with the ids they concern; long lists are truncated.
 
     Raises:
         InvalidReply: Some fault has ids.

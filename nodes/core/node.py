@@ -1,4 +1,4 @@
-"""What is true of a node, declared beside it; everything else that needs to know derives it from here."""
+"""Declaration of a node, next to its function; everything else is derived from it."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ class NodeSpec:
     Attributes:
         run: The node itself; its name is the node's.
         sections: Sections of the recipe that it reads.
-        tools: What it uses beside models and prompts.
+        tools: Tools that it uses in addition to models and prompts.
         prompts: Contracts of the prompts that it fills.
-        results: Keys of its update that `cases.jsonl` gets, with what of each may leave without texts.
-        columns: What a list of cases shows of its results, by heading.
+        results: Keys of its update for `cases.jsonl`, with the part of each that may be sent without texts.
+        columns: Columns of its results in lists of cases, by heading.
         facts: Every fact of its decisions; lines for people come in this order.
         flags: Every flag that it raises, with its meaning in a sentence for people.
-        impairs: Flags that say that something asked for failed, and the case went on without it.
-        kind: What a span of it is called in a tracing viewer.
+        impairs: Flags for failed requests without which the case continued.
+        kind: Kind of its spans in a tracing viewer.
         role: Its part in a vote, if it has one.
         is_off: Whether a recipe does without it.
-        demonstrations: What the demonstrations that it chooses are for, and the node that shows them.
-        dry_replies: What a dry run replies, by the name of the reply's format; one with a schema needs none.
+        demonstrations: Purpose of the demonstrations that it chooses, and the node that shows them.
+        dry_replies: Replies of dry runs by reply format; formats with a schema need none.
         corrected: The reply that goes back with its faults quoted.
     """
 

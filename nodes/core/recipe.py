@@ -1,4 +1,4 @@
-"""What a recipe is to nodes: sections of values, each declared beside the nodes that read it."""
+"""Recipes as seen by nodes: sections of values, each declared next to the nodes that read it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecipeSection(Section):
     """Values of a recipe that belong together.
 
     Attributes:
-        word_for: The field that a single word in the place of the section stands for; None takes no word.
+        word_for: The field set by a single word in place of the section; None allows no word.
         options: Fields by the option of the command line that sets them.
         temperature: Sampling temperature of the model; 0 takes the likeliest token.
         max_tokens: Most tokens of a reply.
@@ -42,14 +42,14 @@ class RecipeSection(Section):
         return frozenset()
 
     def needs(self, option: str) -> str | None:
-        """What else an option needs to be of any use; None where it is."""
+        """What else an option requires to take effect; None if nothing."""
         return None
 
 
 def set_values(section: Section) -> dict[str, Any]:
     """The fields that differ from their defaults, for a file that says no more than it has to.
 
-    Pydantic's own `exclude_defaults` also leaves out the word that tells of which kind a rule is.
+    Pydantic's own `exclude_defaults` also omits the field that names a rule's kind.
     """
     found: dict[str, Any] = {}
     dumped = section.model_dump(mode="json")
@@ -145,5 +145,5 @@ class Recipe(Section):
 
     @property
     def sha256(self) -> str:
-        """Of all values, defaults included; comments and order do not count."""
+        """Digest of all values, including defaults; comments and order do not count."""
         return values_sha256(self)

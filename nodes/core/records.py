@@ -25,7 +25,7 @@ class Shown(TypedDict):
 
 
 class IntentChoice(TypedDict):
-    """What a question asks for; `primary` is None where the model named no known intent."""
+    """Intent of a question; `primary` is None if the model named no known intent."""
 
     primary: str | None
     secondary: str | None
@@ -35,9 +35,9 @@ class IntentChoice(TypedDict):
 class Vote(TypedDict):
     """One labelling of the whole note.
 
-    `essential` lists sentence ids in note order, `confidence` gives P(essential) by sentence id where the
-    recipe wants it and the model tells. `log_odds` are the scores of a model that was asked for each sentence
-    by itself, higher where it is more likely to be essential; a sentence whose reply is missing has none.
+    `essential` lists sentence ids in note order, `confidence` gives P(essential) by sentence id if the recipe
+    requests it and the model reports it. `log_odds` are the scores of a model asked about each sentence
+    separately, higher where it is more likely to be essential; a sentence whose reply is missing has none.
     """
 
     vote: int
@@ -78,7 +78,7 @@ class ReviewRecord(TypedDict):
 
 
 class Decision(TypedDict):
-    """What a node decided and why: `because` is for people, `facts` for programs."""
+    """A node's decision and its reason: `because` is for people, `facts` for programs."""
 
     node: str
     because: str
@@ -88,12 +88,12 @@ class Decision(TypedDict):
 
 
 def same_evidence(ids: Sequence[str]) -> dict[AnswerEvidence, list[str]]:
-    """The same sentences for every evidence setting, where there are no votes."""
+    """The same sentences for every evidence setting, for systems without votes."""
     return {setting: list(ids) for setting in get_args(AnswerEvidence)}
 
 
 def shown(neighbour: Neighbour, tier: Tier) -> Shown:
-    """A neighbour as it is kept in the state."""
+    """A neighbour in the form kept in the state."""
     return Shown(
         case_id=neighbour.case_id,
         distance=neighbour.distance,

@@ -9,7 +9,7 @@ from nodes.core.records import Decision
 
 
 class CaseInput(TypedDict):
-    """What a graph is started with."""
+    """Input of a graph."""
 
     case_id: str
     """Id of a case in the context."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from cases.records import Case
 
 CASE_VARIABLES = frozenset({"narrative", "question", "sentences"})
-"""What `case_variables` gives."""
+"""Variables of `case_variables`."""
 
 Turns = Sequence[tuple[str, str]]
 

@@ -13,7 +13,7 @@ from serving.protocol.request import CallRecord, Failure, Reply
 
 
 class WritingSettings(AskSettings, Protocol):
-    """What of a recipe's section counts here."""
+    """Settings of a recipe's section for writing."""
 
     @property
     def corrections(self) -> int:
@@ -34,7 +34,7 @@ def rule_breaks(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 class Rules(NamedTuple):
-    """What a text is held to.
+    """Rules of a text.
 
     Attributes:
         tidy: A reply to the text that is meant.
@@ -78,7 +78,7 @@ async def write_attempt(
     settings: AskSettings,
     rejected: Sequence[Attempt],
 ) -> Reply[str]:
-    """Ask the `answer` model once, in a conversation that goes on after each attempt that was sent back.
+    """Ask the `answer` model once, in a conversation that continues after each rejected attempt.
 
     Args:
         context: Of the case.

@@ -1,4 +1,4 @@
-"""From votes to labels: essential iff at least T votes say so (TAMU 2026, equation 22), or by a rule."""
+"""Labels from votes: essential iff at least T votes agree (TAMU 2026, equation 22), or by a rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ranking.prefixes import Floats
 
 
 class AggregateVotesInput(TypedDict):
-    """What the node reads. Without reflection there are no reflected votes."""
+    """Reflected votes are absent without reflection."""
 
     case_id: str
     votes: NotRequired[list[Vote]]
@@ -33,7 +33,7 @@ class AggregateVotesInput(TypedDict):
 
 
 class AggregateVotesUpdate(TypedDict):
-    """What the node owns: counts for every sentence, and the sentences of each evidence setting.
+    """Counts for every sentence, and the sentences of each evidence setting.
 
     `label_confidence` is the mean P(essential) over the votes, there if any vote told one;
     `case_confidence` the share of right labels that a calibrated rule expects.
@@ -81,7 +81,7 @@ def scaled_threshold(threshold: int, usable: int, wanted: int) -> int:
 def effective_threshold(settings: VoteSettings, usable: int, asked: int) -> int:
     """T where votes of the model have failed; `usable` and `asked` count those.
 
-    Votes that were not requested are not missing: T stays that of all R.
+    Votes that were not requested are not missing: T still refers to all R.
     """
     failed = asked - usable
     assert failed >= 0, f"{usable} usable votes of {asked}"
@@ -151,7 +151,7 @@ def _by_votes(threshold: int, usable: int, asked: int, of_ranker: int) -> str:
 
 
 def _rule(context: Context) -> EvidenceRule | None:
-    """Of a recipe whose system has one."""
+    """Rule of the recipe, if its system has one."""
     settings = context.settings.find_section(EvidenceSettings)
     return settings.rule if settings is not None else None
 

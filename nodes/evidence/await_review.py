@@ -22,7 +22,7 @@ from nodes.verification.support import AnswerStatus, Finding
 
 
 class ReviewedLabels(BaseModel):
-    """What the graph is resumed with.
+    """Value that resumes the graph.
 
     Attributes:
         reviewer: Who labelled.
@@ -48,7 +48,7 @@ class AwaitReviewInput(TypedDict):
 
 
 class AwaitReviewUpdate(TypedDict):
-    """What the node owns: who reviewed, and evidence that is the reviewer's in every setting."""
+    """The reviewer, and the reviewer's evidence in every setting."""
 
     review: ReviewRecord
     evidence: dict[AnswerEvidence, list[str]]

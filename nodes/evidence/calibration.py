@@ -1,4 +1,4 @@
-"""What a calibrated recipe says of its making: data, models, prompts, and the bound that was proven."""
+"""Provenance of a calibrated recipe: data, models, prompts, and the proven bound."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from nodes.core.recipe import Recipe, RecipeSection, set_values
 from nodes.evidence.settings import AUTO, POINTWISE, POINTWISE_VALUES, EvidenceSettings, ReviewSettings
 
 LossName = Literal["wrong_labels", "any_wrong", "missed", "f1"]
-"""Of a case, 0 to 1: the share of its sentences with a wrong label; whether there is any; the share of its
-essential sentences that are not found; what its F1 lacks of 1."""
+"""Loss of a case, 0 to 1: the share of its sentences with a wrong label; whether any is wrong.
+
+The share of its essential sentences that are missed; 1 - F1.
+"""
 
 
 class Bound(Section):
@@ -37,7 +39,7 @@ class Bound(Section):
 
 
 class CalibrationSettings(RecipeSection):
-    """What a rule was chosen with. A run with anything else is warned, and a bound lapses.
+    """Inputs that a rule was chosen with. Other inputs cause a warning, and void a bound.
 
     Attributes:
         data_sha256: Over labels, votes and scores of all cases.
@@ -46,8 +48,8 @@ class CalibrationSettings(RecipeSection):
         models: Identities of the models that voted, by role.
         prompts: Hashes of the prompts of votes, by name.
         resources: Demonstrations and ranker, as runs record them.
-        evidence_sha256: Of what the recipe says of evidence and review.
-        bound: None where none was asked for.
+        evidence_sha256: Digest of the recipe's evidence and review settings.
+        bound: None if not requested.
     """
 
     data_sha256: str
@@ -76,8 +78,8 @@ def settled_reply(recipe: Recipe, label_model: str) -> dict[str, Any]:
     calibrated = made is not None and made.models.get("label", "").startswith(f"{label_model} ")
     if not calibrated or evidence.rule is None:
         return {"evidence.reply": "labels", "evidence.rule": None}
-    beside = evidence.ranker_votes if evidence.voters == "both" else 0
-    values = {"reply": POINTWISE, "threshold": (1 + beside) // 2 + 1, **POINTWISE_VALUES}
+    extra = evidence.ranker_votes if evidence.voters == "both" else 0
+    values = {"reply": POINTWISE, "threshold": (1 + extra) // 2 + 1, **POINTWISE_VALUES}
     return {f"evidence.{name}": value for name, value in values.items()}
 
 
@@ -89,6 +91,6 @@ def case_fingerprint(case: Case) -> str:
 
 
 def evidence_sha256(recipe: Recipe) -> str:
-    """Of the values that decide labels and who is asked; defaults do not count, as versions add fields."""
+    """Digest of the values that affect labels and reviews; without defaults, as versions add fields."""
     values = [set_values(recipe.section(kind)) for kind in (EvidenceSettings, ReviewSettings)]
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Whether a sentence that votes call essential says that a finding is absent.
+"""Whether a sentence that votes call essential negates a finding.
 
 "No signs of bleeding" and "signs of bleeding" answer a question in opposite ways, and small models confuse
 them. The cues are those of NegEx (Chapman et al. 2001) that clinical notes use most, without its scopes.

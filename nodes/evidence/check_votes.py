@@ -1,4 +1,4 @@
-"""Whether further votes could still change a label; the rest of the R votes is not asked for."""
+"""Whether further votes could still change a label; otherwise the rest of the R votes is skipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nodes.evidence.settings import EvidenceSettings
 
 
 class CheckVotesInput(TypedDict):
-    """What the node reads. Without reflection there are no reflected votes."""
+    """Reflected votes are absent without reflection."""
 
     case_id: str
     votes: list[Vote]
@@ -27,7 +27,7 @@ class CheckVotesInput(TypedDict):
 
 
 class CheckVotesUpdate(TypedDict):
-    """What the node owns: how many votes to ask for next, 0 once all labels are settled."""
+    """Number of votes to request next, 0 once all labels are settled."""
 
     more_votes: int
     decisions: list[Decision]

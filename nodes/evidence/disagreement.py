@@ -1,4 +1,4 @@
-"""How far the votes on a case differ, and whether a person is to look."""
+"""Disagreement of the votes on a case, and whether it needs a review."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def contested(counts: Mapping[str, int], usable: int) -> list[str]:
 def disagreement(counts: Mapping[str, int], usable: int) -> float:
     """Share of a case's sentences on which its usable votes differ: 0 where all agree, 1 where none do.
 
-    One vote, as of a ranker that stands alone, differs from nothing: 0. So does a note without sentences.
+    0 for a single vote, such as a sole ranker's, and for a note without sentences.
 
     Args:
         counts: As in `contested`.

@@ -37,7 +37,7 @@ CaseKeys = Callable[[Sequence[Case]], Awaitable[list[CaseKey]]]
 
 
 class LabelEvidenceInput(TypedDict):
-    """What the node reads; the last four once it is asked for further votes."""
+    """The last four are only present for further votes."""
 
     case_id: str
     patient_question: NotRequired[str]
@@ -140,7 +140,7 @@ async def _prompt(state: LabelEvidenceInput, context: Context, case: Case, quest
         [one["case_id"] for one in state["evidence_demonstrations"]],
         render,
         reply_tokens=reply_tokens,
-        # A reflection goes on with this conversation: its instruction and a second reply.
+        # A reflection continues this conversation with its instruction and a second reply.
         later_tokens=reply_tokens + 256 if settings.reflection else 0,
     )
 
@@ -190,7 +190,7 @@ def _question(case: Case) -> str:
 
 
 def fault_of_prompts(recipe: Recipe, prompts: PromptSet) -> str | None:
-    """What is wrong where prompts cannot ask for votes and reflections in the recipe's form."""
+    """Fault of prompts that cannot request votes and reflections in the recipe's form; None if they can."""
     settings = recipe.find_section(EvidenceSettings)
     if settings is None:
         return None

@@ -42,7 +42,7 @@ class LabelFromAnswerUpdate(TypedDict):
 
 
 def labelled_by_people(case: Case) -> bool:
-    """Whether the case has labels that weak ones must never replace."""
+    """Whether the case has labels by people, which weak ones must never replace."""
     return bool(case.gold.labels) and case.gold.label_source == "gold"
 
 

@@ -21,7 +21,7 @@ from serving.protocol.messages import Message
 
 _OF_SENTENCE = frozenset({"sentence_id", "sentence"})
 _ESSENTIAL_SHARE = 0.25
-"""Of the sentences of a note, in a dry run."""
+"""Assumed share of essential sentences in a dry run."""
 
 CONTRACT = Contract(
     name="label_sentence",
@@ -75,7 +75,7 @@ def _messages(context: Context, variables: Mapping[str, str], sentence: Sentence
 
 
 def prompt_fault(prompt: Prompt, version: str) -> str | None:
-    """What is wrong with a prompt that does not ask for a sentence in its last turn, and there alone."""
+    """Fault of a prompt that does not ask for a sentence in its last turn only."""
     return fault_of_prompt(prompt, version, "evidence.reply is 'pointwise'", _OF_SENTENCE, "sentence")
 
 

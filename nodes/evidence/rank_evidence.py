@@ -53,7 +53,7 @@ async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> 
     question = state.get("patient_question", case.question)
     ranked = await asyncio.to_thread(ranker.rank, question, [sentence.text for sentence in case.sentences])
     if not np.isfinite(ranked.scores).all():
-        raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
+        raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
     settings = context.section(EvidenceSettings)
     cutoff = settings.cutoff or ranker.cutoff
     essential = [case.sentence_ids[position] for position in select(cutoff, ranked.scores)]

@@ -107,7 +107,7 @@ def _first_labels(vote: Vote, failure: NodeFailure) -> ReflectOnLabelsUpdate:
         "reflected_votes": [vote],
         "decisions": decision(
             "reflect_on_labels",
-            f"no usable reflection ({failure.error_class}: {failure}); the first labels stand",
+            f"no usable reflection ({failure.error_class}: {failure}); keeping the first labels",
             {
                 "vote": vote["vote"],
                 "before": vote["essential"],
@@ -154,7 +154,7 @@ REFLECT_ON_LABELS = NodeSpec(
     },
     flags={
         **INCOMPLETE,
-        "failed_reflections": "a vote could not be reflected on; its first labels stand",
+        "failed_reflections": "a vote could not be reflected on; its first labels were kept",
     },
     impairs=("failed_reflections",),
 )

@@ -47,7 +47,7 @@ def label_reply(sentence_ids: Sequence[str], fallback: Collection[str] = ()) -> 
 
 
 def label_schema(sentence_ids: Sequence[str]) -> JsonSchema:
-    """JSON schema with one required label for each sentence and nothing else."""
+    """JSON schema with exactly one required label for each sentence."""
     return object_schema({id_: choice_schema(_LABELS) for id_ in sentence_ids})
 
 
@@ -80,7 +80,7 @@ def complete_labels(text: str, sentence_ids: Sequence[str], fallback: Collection
     """Read what can be read: unknown ids and labels are dropped, missing labels come from `fallback`.
 
     Raises:
-        InvalidReply: Not a single valid label; that is no vote.
+        InvalidReply: Not a single valid label, so it does not count as a vote.
     """
     reply = first_json_object(text)
     valid = {id_: reply[id_] for id_ in sentence_ids if reply.get(id_) in _LABELS}
@@ -98,8 +98,8 @@ _SLACK_TOKENS = 32
 def id_reply(sentence_ids: Sequence[str]) -> ReplyFormat[list[str]]:
     """The format `{"essential": ["2", "5"]}`; its value is the list of ids in note order.
 
-    Nothing can be missing from such a list, so what is left after the correction turn is read as it is:
-    unknown ids are dropped.
+    Nothing can be missing from such a list, so a reply after the correction turn is read leniently: unknown
+    ids are dropped.
     """
     return ReplyFormat(
         "essential_ids",
@@ -123,7 +123,7 @@ def parse_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
     """Read a list of ids; their order does not matter.
 
     Raises:
-        InvalidReply: Names what is no id of the note, what stands twice, and other fields.
+        InvalidReply: Names unknown ids, repeated ids, and other fields.
     """
     reply = first_json_object(text)
     found = _list(reply)
@@ -132,11 +132,9 @@ def parse_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
     refuse(
         {
             "unknown fields": [name for name in reply if name != FIELD],
-            "ids that are no strings": [reprlib.repr(item) for item in found if not isinstance(item, str)],
+            "ids that are not strings": [reprlib.repr(item) for item in found if not isinstance(item, str)],
             "unknown sentence ids": [id_ for id_ in dict.fromkeys(texts) if id_ not in known],
-            "sentence ids that stand more than once": [
-                id_ for id_, times in Counter(texts).items() if times > 1
-            ],
+            "repeated sentence ids": [id_ for id_, times in Counter(texts).items() if times > 1],
         }
     )
     named = frozenset(texts)
@@ -147,7 +145,7 @@ def known_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:
     """Read what can be read: numbers count as ids, unknown ids and repetitions are dropped.
 
     Raises:
-        InvalidReply: No list; that is no vote.
+        InvalidReply: Not a list, so it does not count as a vote.
     """
     found = _list(first_json_object(text))
     named = set(map(as_id, found))
@@ -193,14 +191,14 @@ def label_confidence(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]
 def mean_confidence(
     votes: Iterable[Mapping[str, float]], sentence_ids: Sequence[str]
 ) -> dict[str, float | None]:
-    """Mean P(essential) over the votes that tell it; None for a sentence on which none does."""
+    """Mean P(essential) over the votes that report it; None for a sentence without any."""
     told = list(votes)
     by_id = {id_: [vote[id_] for vote in told if id_ in vote] for id_ in sentence_ids}
     return {id_: _mean(values) if values else None for id_, values in by_id.items()}
 
 
 def _mean(values: Sequence[float]) -> float:
-    """As it is where one vote tells it: rounded, sentences that were asked for by themselves would tie."""
+    """Mean; a single value is not rounded, as sentences asked about separately would tie."""
     return values[0] if len(values) == 1 else round(sum(values) / len(values), 4)
 
 
@@ -259,7 +257,7 @@ def _confidence_of_labels(tokens: Sequence[TokenLogprob], sentence_ids: Sequence
 
 
 def _confidence_of_ids(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]) -> dict[str, float]:
-    """None: a list has no place where a sentence is weighed by itself."""
+    """Empty: a list has no position for the probability of a single sentence."""
     return {}
 
 
@@ -295,7 +293,7 @@ def read_vote(form: ReplyForm, index: int, reply: Reply[list[str]], sentence_ids
 
 
 def lacks_reply_form(settings: VoteSettings, prompt: Prompt, version: str) -> str | None:
-    """What is wrong where a prompt cannot ask for the recipe's form; None where it can.
+    """Fault of a prompt that cannot request the recipe's form; None if it can.
 
     Prompts may ask for the paper's form, the labels of all sentences, in words of their own.
     """

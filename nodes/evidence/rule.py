@@ -14,7 +14,7 @@ from ranking.cutoffs import Cutoff, cutoff_text, select
 from ranking.prefixes import Floats, probabilities, standardised
 
 DIGITS = 4
-"""Of confidences: a difference in the last bit between two machines is none between two runs."""
+"""Digits of confidences, so that last-bit differences between machines do not matter."""
 
 _LEAST = 0.5 * 10**-DIGITS
 """Probabilities are recorded in so many digits; none is taken to be nearer to 0 or 1 than that."""
@@ -48,8 +48,8 @@ class EvidenceRule(Section):
     def _cuts_what_there_is(self) -> EvidenceRule:
         if self.scale == "case" and self.cutoff.rule in _NEEDS_PROBABILITIES:
             raise ValueError(
-                f"cutoff.rule is {self.cutoff.rule!r}, but scale is 'case', whose values are no log-odds; use"
-                " 'share', 'top_k' or 'deviations', or scale 'none'"
+                f"cutoff.rule is {self.cutoff.rule!r}, but scale is 'case', whose values are not log-odds;"
+                " use 'share', 'top_k' or 'deviations', or scale 'none'"
             )
         return self
 
@@ -80,7 +80,7 @@ class EvidenceRule(Section):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a rule makes of a case.
+    """Result of a rule for a case.
 
     Attributes:
         sums: Of each sentence.
@@ -126,7 +126,7 @@ def log_odds(
 
 
 def add_up(rule: EvidenceRule, model: Floats | None, ranker: Floats | None) -> Floats:
-    """The weighted sum of what the rule reads.
+    """The weighted sum of the rule's inputs.
 
     Args:
         rule: With the weights.

@@ -1,4 +1,4 @@
-"""What a recipe can set for evidence: who votes, how often, and when a person is asked (TAMU 2026, 4.1)."""
+"""Recipe settings for evidence: voters, number of votes, and review by a person (TAMU 2026, 4.1)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class VoteSettings(RecipeSection):
 
     Attributes:
         votes: R, samples of the labelling prompt.
-        threshold: T of equation 22: essential iff at least T of the votes say so, those of a ranker counted.
+        threshold: T of equation 22: essential iff at least T of the votes agree, including a ranker's.
         minimum_votes: Fewest usable votes of the model that a case can be decided on; None is a majority of
             those asked.
         reply: `labels` asks for the label of every sentence, as the paper does; `ids` for the ids of the
@@ -103,7 +103,7 @@ class VoteSettings(RecipeSection):
 
     @property
     def reflects(self) -> bool:
-        """Whether votes are reviewed by the model that gave them."""
+        """Whether the model reviews its own votes."""
         return False
 
     @property
@@ -117,7 +117,7 @@ class VoteSettings(RecipeSection):
 
     @property
     def vote_threshold(self) -> int:
-        """T; a ranker that stands alone decides alone."""
+        """T; 1 if a ranker is the only voter."""
         return self.threshold if self.asks_model else 1
 
     @property
@@ -127,8 +127,8 @@ class VoteSettings(RecipeSection):
     def needed_votes(self, asked: int) -> int:
         """Fewest usable ones among the model's votes asked so far; below that a case has failed.
 
-        A ranker never stands in for a model that fails. A `minimum_votes` of the recipe can still be reached
-        by those that are left to ask.
+        A ranker never replaces a failed model. The recipe's `minimum_votes` can still be reached by the
+        remaining votes.
         """
         if self.minimum_votes is None:
             return asked // 2 + 1
@@ -159,11 +159,11 @@ POINTWISE_VALUES: Mapping[str, Any] = {
     "reflection": False,
     "temperature": 0.0,
 }
-"""What the reply `pointwise` leaves no choice of."""
+"""Values fixed by the reply `pointwise`."""
 
 
 class EvidenceSettings(VoteSettings):
-    """Who votes on evidence, demonstrations, votes and reflection.
+    """Voters on evidence, demonstrations, votes and reflection.
 
     `evidence: ranker` is short for `evidence: {voters: ranker}`.
 
@@ -173,7 +173,7 @@ class EvidenceSettings(VoteSettings):
             selection among the model's votes.
         ranker: `logistic`, `support`, `bm25`, `similarity`, `similarity:FOLDER` of a sentence encoder, or the
             folder of a trained ranker.
-        ranker_votes: How many votes the ranker's selection counts for, beside those of the model.
+        ranker_votes: Weight of the ranker's selection in votes, in addition to the model's.
         cutoff: The rule from scores to a selection; None is the ranker's own.
         rule: A calibrated rule that decides in place of the threshold, from the votes and the ranker's scores
             together; one selection for every evidence setting. None counts votes.
@@ -181,7 +181,7 @@ class EvidenceSettings(VoteSettings):
         demonstrations_from: Ids of the only cases of the pool that may be shown; none lets all in.
         intent_aware: Choose the demonstrations among cases of the same intent; labelling then waits for it.
         order: `canonical` sorts demonstrations by id, so that cases share prompt prefixes;
-            `similar_last` puts the nearest one beside the case.
+            `similar_last` puts the nearest one next to the case.
         votes: R, samples of the labelling prompt. A range such as `3..9` asks for the first number, and for
             more up to the second only while they could still change a label.
         reflection: Whether each vote is reviewed by the self-reflection prompt.
@@ -189,8 +189,8 @@ class EvidenceSettings(VoteSettings):
         model_cutoff: With the reply `pointwise`, the rule from the model's log-odds to its vote; None takes
             every sentence half a standard deviation above the mean of its note.
 
-    With the reply `pointwise` nothing is drawn and there is no reply to reflect on: one vote, temperature 0,
-    no reflection and no demonstrations, and T is a majority of the votes, those of a ranker counted.
+    The reply `pointwise` does not sample and cannot be reflected on: one vote, temperature 0, no reflection
+    and no demonstrations, and T is a majority of the votes, including a ranker's.
     """
 
     word_for: ClassVar[str | None] = "voters"
@@ -215,8 +215,8 @@ class EvidenceSettings(VoteSettings):
         if not isinstance(values, Mapping) or values.get("reply") != POINTWISE:
             return values
         fields = cls.model_fields
-        beside = values.get("ranker_votes", fields["ranker_votes"].default)
-        every = 1 + (beside if values.get("voters") == "both" and isinstance(beside, int) else 0)
+        extra = values.get("ranker_votes", fields["ranker_votes"].default)
+        every = 1 + (extra if values.get("voters") == "both" and isinstance(extra, int) else 0)
         return {**POINTWISE_VALUES, "threshold": every // 2 + 1, **values}
 
     @model_validator(mode="after")
@@ -234,7 +234,7 @@ class EvidenceSettings(VoteSettings):
         if self.cutoff is not None and self.cutoff.rule == "threshold" and not gives_logits(self.ranker):
             name, _, _ = self.ranker.partition(":")
             raise ValueError(
-                f"cutoff.rule is 'threshold', but scores of {name} are no probabilities; use 'top_k', 'gap',"
+                f"cutoff.rule is 'threshold', but scores of {name} are not probabilities; use 'top_k', 'gap',"
                 " 'autocut', 'elbow' or 'surprise'"
             )
         return self
@@ -252,7 +252,7 @@ class EvidenceSettings(VoteSettings):
             raise ValueError(f"rule is set, but votes is {self.votes}; a rule needs a fixed number of votes")
         if self.rule.scale == "none" and self.rule.reads_ranker and not gives_logits(self.ranker):
             name, _, _ = self.ranker.partition(":")
-            raise ValueError(f"rule.scale is 'none', but scores of {name} are no log-odds; use 'case'")
+            raise ValueError(f"rule.scale is 'none', but scores of {name} are not log-odds; use 'case'")
         return self
 
     @property
@@ -295,7 +295,7 @@ class ReviewSettings(RecipeSection):
 
     Attributes:
         disagreement: A case waits where its usable votes differ on more than this share of its sentences;
-            None never asks. A ranker that stands alone has one vote, which differs from nothing.
+            None never asks. A sole ranker has one vote, which never disagrees.
         confidence: A case waits where its confidence by `evidence.rule` is below this; None never asks.
         unsupported: A case waits if its answer is flagged as unsupported.
     """

@@ -1,1 +1,1 @@
-"""What is asked: interpretation, intent, type, further queries."""
+"""Questions: interpretation, intent, type, further queries."""

@@ -62,7 +62,7 @@ def parse_intent(text: str) -> IntentChoice:
 
 
 def fallback_intent(text: str) -> IntentChoice:
-    """Read a reply that stays outside the taxonomy: what is unknown becomes None or moderate."""
+    """Read a reply outside the taxonomy: unknown values become None or moderate."""
     return tidy_intent(first_json_object(text))
 
 
@@ -92,7 +92,7 @@ INTENT_REPLY = ReplyFormat(
 
 
 async def classify_intent(state: ClassifyIntentInput, runtime: Runtime[Context]) -> ClassifyIntentUpdate:
-    """Ask the `classify` model; a reply outside the taxonomy leaves the intent open, and says so."""
+    """Ask the `classify` model; a reply outside the taxonomy leaves the intent open, with a flag."""
     context = runtime.context
     case = context.cases[state["case_id"]]
     variables = case_variables(case, state.get("patient_question", case.question))

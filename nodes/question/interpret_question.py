@@ -1,7 +1,7 @@
 """The question that a clinician would ask, read out of a patient's message (ArchEHR-QA 2026, subtask 1).
 
-The case's own clinician question is what this node predicts: neither its prompt nor its search for
-demonstrations may see it.
+This node predicts the case's clinician question: neither its prompt nor its search for demonstrations may see
+it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def bare_question(text: str) -> str:
 
 
 def find_question_faults(question: str, max_words: int) -> list[str]:
-    """What breaks the rules, in words that can be quoted to the model."""
+    """Broken rules, in words that can be quoted to the model."""
     lines = [line for line in question.splitlines() if line.strip()]
     words = len(question.split())
     if not words:
@@ -62,7 +62,7 @@ def find_question_faults(question: str, max_words: int) -> list[str]:
 def cut_question(question: str, max_words: int) -> str:
     """One line of at most so many words: the first that asks, else the first one; empty if there is none.
 
-    Models like to announce a question on a line of its own, and to explain it on another.
+    Models often announce a question on one line, and explain it on another.
     """
     lines = [bare for line in question.splitlines() if (bare := bare_question(line))]
     line = next((line for line in lines if line.endswith("?")), lines[0] if lines else "")
@@ -80,9 +80,9 @@ class QuestionSettings(RecipeSection):
     """The clinician question that is read out of a patient's message (ArchEHR-QA 2026, subtask 1).
 
     Attributes:
-        interpret: `missing` writes one for cases without a clinician question, where `never` asks the
-            patient's own words. `always` writes one for every case; a case that has a question of its own
-            is still answered on that.
+        interpret: `missing` writes one for cases without a clinician question, where `never` uses the
+            patient's own words. `always` writes one for every case; a case with its own question is still
+            answered on that.
         max_words: Separated by white space, as the task counts them.
         demonstrations: Messages with their clinician questions that the prompt shows.
         corrections: How often a faulty question is sent back before it is cut and flagged.
@@ -101,9 +101,9 @@ class InterpretQuestionInput(TypedDict):
 
 
 class InterpretQuestionUpdate(TypedDict):
-    """What the node owns; without a patient's message there is no question.
+    """Without a patient's message, the question is absent.
 
-    `patient_question` is the same question, where the case has no clinician question of its own.
+    `patient_question` is the same question, if the case has no clinician question.
     """
 
     interpreted_question: NotRequired[str]
@@ -219,7 +219,7 @@ INTERPRET_QUESTION = NodeSpec(
             name="interpret_question",
             required=frozenset({"narrative"}),
             optional=frozenset({"max_words"}),
-            # The case's own question is what this prompt is to find: only demonstrations have one.
+            # This prompt predicts the case's own question: only demonstrations have one.
             demonstration=frozenset({"narrative", "question"}),
             correction=True,
         ),

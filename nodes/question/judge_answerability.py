@@ -1,4 +1,4 @@
-"""Whether a note can answer a question at all, and which of its sentences do."""
+"""Whether a note can answer a question, and with which sentences."""
 
 from __future__ import annotations
 

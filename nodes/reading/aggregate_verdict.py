@@ -28,7 +28,7 @@ _DIGITS = 4
 
 
 class AggregateVerdictInput(TypedDict):
-    """What the node reads; the last two only where a document was left."""
+    """The last two are only present if a document was left."""
 
     case_id: str
     kept_documents: list[FoundDocument]
@@ -37,7 +37,7 @@ class AggregateVerdictInput(TypedDict):
 
 
 class AggregateVerdictUpdate(TypedDict):
-    """What the node owns; passages in the order of reading."""
+    """Passages are in the order of reading."""
 
     verdict: Verdict
     reading_counts: ReadingCounts
@@ -86,7 +86,7 @@ async def aggregate_verdict(
 def join_evidence(
     documents: Sequence[FoundDocument], passages: Sequence[Passage], readings: Sequence[PassageReading]
 ) -> list[EvidencePassage]:
-    """Each passage with its document and what was made of it."""
+    """Each passage with its document and reading."""
     sources = {one["id"]: one for one in documents}
     made = {one["passage"]: one for one in readings}
     return [_joined(passage, sources[passage["document"]], made.get(passage["id"])) for passage in passages]
@@ -112,21 +112,21 @@ def _joined(passage: Passage, document: FoundDocument, made: PassageReading | No
 
 def _because(verdict: Verdict, counts: ReadingCounts, any_passage: bool) -> str:
     if not any_passage:
-        return f"{verdict}: there is no evidence to read"
+        return f"{verdict}: no evidence to read"
     missing = f", {counts['missing']} could not be read" if counts["missing"] else ""
     return (
-        f"{verdict}: {counts['supports']} support, {counts['neutral']} do not tell,"
+        f"{verdict}: {counts['supports']} support, {counts['neutral']} are neutral,"
         f" {counts['refutes']} refute{missing}"
     )
 
 
 def _without_texts(passages: Sequence[EvidencePassage]) -> object:
-    """What was read of publications tells the question."""
+    """Drop texts of publications, as they would disclose the question."""
     return [{**one, "title": "", "text": "", "source": ""} for one in passages]
 
 
 def verdict_in_words(line: Mapping[str, Any]) -> str:
-    """A verdict by a tie is no majority, whatever it is."""
+    """A verdict in words; a tie is marked."""
     verdict = line["verdict"] or ""
     return f"{verdict} (a tie)" if "tied_readings" in line["flags"] else verdict
 

@@ -73,7 +73,7 @@ _VERDICTS: Mapping[Verdict, str] = {
     "no": "no",
     "unknown": "unknown: the passages do not settle it",
 }
-_READINGS = {"supports": "speaks for yes", "neutral": "does not tell", "refutes": "speaks for no"}
+_READINGS = {"supports": "speaks for yes", "neutral": "is neutral", "refutes": "speaks for no"}
 
 
 class ExplainVerdictInput(TypedDict):
@@ -162,7 +162,7 @@ EXPLAIN_VERDICT = NodeSpec(
     facts=plain("shown", "dropped_passages", "cited", "unknown_citations", "words"),
     flags={
         "dropped_passages": "the explanation was written without some passages, as the prompt was too long",
-        "unknown_citations": "what was not shown was cited; those citations were taken out",
+        "unknown_citations": "the explanation cited passages that were not shown; these were removed",
         "uncited_explanation": "the explanation cites no passage",
     },
     dry_replies={EXPLANATION_REPLY: _made_up},

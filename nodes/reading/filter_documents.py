@@ -126,7 +126,7 @@ class FilterDocumentsInput(TypedDict):
 
 
 class FilterDocumentsUpdate(TypedDict):
-    """What the node owns: documents that may be evidence, best first."""
+    """Documents that may be evidence, best first."""
 
     kept_documents: list[FoundDocument]
     decisions: list[Decision]
@@ -155,7 +155,7 @@ async def filter_documents(state: FilterDocumentsInput, runtime: Runtime[Context
                 "minimum_citations": settings.minimum_citations,
                 "minimum_strength": settings.minimum_strength,
             },
-            # Where nothing was found, the search has said so.
+            # If nothing was found, the search has its own flag.
             flags=["no_document_left"] if found and not kept else [],
         ),
     }

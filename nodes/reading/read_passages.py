@@ -1,4 +1,4 @@
-"""What each passage makes of the question, by itself (Vladika and Matthes 2024, section 3.3).
+"""Read each passage by itself for its answer to the question (Vladika and Matthes 2024, section 3.3).
 
 A language model is asked once for each passage and sees no other. So each is one vote, as with a classifier;
 a reading does not depend on what else was found; and a recipe that reads more, or fewer, replays the calls
@@ -92,7 +92,7 @@ class ReadPassagesInput(TypedDict):
 
 
 class ReadPassagesUpdate(TypedDict):
-    """What the node owns; passages that could not be read are missing."""
+    """Passages that could not be read are missing."""
 
     readings: list[PassageReading]
     decisions: list[Decision]
@@ -185,11 +185,13 @@ def _judge(
     """By a classifier: the likeliest of the three, the first of equals; and which passages were read in part.
 
     Raises:
-        NodeFailure: It gave something that is no number.
+        NodeFailure: It returned NaN or infinity.
     """
     verdicts, cut = model.judge(question, [passage["text"] for passage in passages])
     if not np.isfinite(verdicts).all():
-        raise NodeFailure("invalid_output", f"reader {model.identity} gave a probability that is no number")
+        raise NodeFailure(
+            "invalid_output", f"reader {model.identity} returned NaN or infinity as a probability"
+        )
     readings = []
     for passage, row in zip(passages, verdicts, strict=True):
         shares = {name: round(float(share), _DIGITS) for name, share in zip(READINGS, row, strict=True)}

@@ -25,7 +25,7 @@ class SearchLiteratureInput(TypedDict):
 
 
 class SearchLiteratureUpdate(TypedDict):
-    """What the node owns; documents best first."""
+    """Documents are sorted best first."""
 
     found_documents: list[FoundDocument]
     decisions: list[Decision]

@@ -1,4 +1,4 @@
-"""What is read of the documents: all of each, or the sentences nearest to the question."""
+"""Passages of documents to read: whole texts, or the sentences nearest to the question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nodes.retrieval.document_records import FoundDocument, Passage
 from ranking.encoding.vectors import TextVectors
 
 SENTENCES_OF_A_DOCUMENT = 3
-"""Of `top3`, as in the released code."""
+"""Number of sentences for `top3`, as in the released code."""
 
 MOST_SIMILAR = 20
 """Sentences that the released code puts into the order of the documents."""
@@ -28,7 +28,7 @@ MOST_SIMILAR = 20
 _DIGITS = 4
 
 Similarities = NDArray[np.float64]
-"""Of each sentence with the question, shape (sentences,)."""
+"""Similarity of each sentence to the question, shape (sentences,)."""
 
 
 class DocumentSentence(NamedTuple):
@@ -120,7 +120,7 @@ class SelectPassagesInput(TypedDict):
 
 
 class SelectPassagesUpdate(TypedDict):
-    """What the node owns; passages in the order in which they are read and counted."""
+    """Passages are in the order of reading and counting."""
 
     passages: list[Passage]
     decisions: list[Decision]

@@ -1,4 +1,4 @@
-"""What a recipe can set for answers from dated literature (Vladika and Matthes 2024)."""
+"""Recipe settings for answers from dated literature (Vladika and Matthes 2024)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Year = Annotated[int, Field(ge=1500, le=3000)]
 
 
 def located_reader(name: str) -> str:
-    """The language model as it is, and a folder by its absolute path, which holds elsewhere."""
+    """The language model unchanged, or a folder's absolute path."""
     return name if name == LLM else str(Path(name).expanduser().resolve())
 
 
@@ -36,8 +36,8 @@ class LiteratureSettings(RecipeSection):
         depth: How deep a refill looks.
         minimum_year: Earliest year of publication, that year included.
         minimum_citations: Fewest citations, that number included.
-        as_of: Last year of publication: `case` is that of each case that has one, a number is for all cases
-            on top of that, and null lets all in.
+        as_of: Last year of publication: `case` is each case's own year, if it has one, a number also limits
+            all cases, and null removes the limit.
         study_types: Names as the corpus has them, of which a document must have one; none lets all in.
         minimum_strength: Weakest kind of study; those of unknown kind do not pass.
     """
@@ -63,7 +63,7 @@ class LiteratureSettings(RecipeSection):
 
 
 class ReadingSettings(RecipeSection):
-    """What is read of each document, and by whom.
+    """Passages to read, and their reader.
 
     Attributes:
         doc_mode: `full` reads each abstract as one passage; `top3` its three sentences that are most similar
@@ -79,7 +79,7 @@ class ReadingSettings(RecipeSection):
             trained on natural language inference.
         input: How a classifier is given question and passage: `clean` as premise and hypothesis, `released`
             as one text with the question first.
-        confidence: Ask the `label` model for log-probabilities, and tell how sure readings are.
+        confidence: Request log-probabilities from the `label` model, and record the confidence of readings.
     """
 
     options: ClassVar[Mapping[str, str]] = {"reader": "reader"}
@@ -105,7 +105,7 @@ class ReadingSettings(RecipeSection):
 
     @property
     def released(self) -> tuple[str, ...]:
-        """Where this follows the released code and not the paper, so that numbers can be traced."""
+        """Settings that follow the released code instead of the paper, so that numbers can be traced."""
         named = (
             (self.doc_mode == "top3", "doc_mode=top3"),
             (self.doc_mode == "top_j" and self.topj_order == "released", "topj_order=released"),
@@ -119,9 +119,9 @@ class VerdictSettings(RecipeSection):
     """How readings become an answer.
 
     Attributes:
-        classes: 3 answers yes, no or unknown; 2 answers yes or no, and no where nothing tells.
-        weighting: `count` gives every reading one vote; `probability` the probability of what it says, where
-            the reader tells it, else one vote.
+        classes: 3 answers yes, no or unknown; 2 answers yes or no, and no without evidence.
+        weighting: `count` gives every reading one vote; `probability` weights it by its probability if known,
+            else one vote.
         explain: Ask the `answer` model for an explanation that cites the passages.
         max_words: Of the explanation, as the prompt asks for it.
     """

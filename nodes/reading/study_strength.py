@@ -19,7 +19,7 @@ _TRIALS = ("randomized controlled trial", "randomised controlled trial", "random
 
 
 def strength_of(study_types: Iterable[str]) -> Strength | None:
-    """The strongest kind that the types name; None where there are no types."""
+    """The strongest kind among the types; None without types."""
     names = [" ".join(name.lower().split()) for name in study_types]
     if not any(names):
         return None
@@ -29,5 +29,5 @@ def strength_of(study_types: Iterable[str]) -> Strength | None:
 
 
 def at_least(strength: Strength | None, weakest: Strength) -> bool:
-    """Whether a kind is known and as strong as the weakest that is wanted."""
+    """Whether a kind is known and at least as strong as `weakest`."""
     return strength is not None and STRENGTHS.index(strength) <= STRENGTHS.index(weakest)

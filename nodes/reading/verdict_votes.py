@@ -37,14 +37,14 @@ def majority(votes: Mapping[Reading, float], classes: Literal[2, 3]) -> Verdict:
 
 
 def is_tied(votes: Mapping[Reading, float], classes: Literal[2, 3]) -> bool:
-    """Whether another verdict has as many votes as that of `majority`; no vote at all is no tie."""
+    """Whether another verdict has as many votes as `majority`'s; without votes, there is no tie."""
     weights = _rounded(votes)
     counted = [weights[reading] for reading in READINGS if classes == 3 or reading != "neutral"]
     return max(counted) > 0 and counted.count(max(counted)) > 1
 
 
 def _rounded(votes: Mapping[Reading, float]) -> dict[Reading, float]:
-    """Sums of weights in another order may differ in their last bits, which is no majority."""
+    """Rounded, as the last bits of sums depend on their order and must not decide."""
     return {reading: round(votes.get(reading, 0), 9) for reading in READINGS}
 
 
@@ -72,7 +72,7 @@ def count_readings(passages: Sequence[EvidencePassage]) -> ReadingCounts:
 
 
 def measure_disagreement(passages: Sequence[EvidencePassage]) -> Disagreement:
-    """How far readings differ, overall, by year and by kind of study; what the paper leaves for later."""
+    """Disagreement of readings, overall, by year and by kind of study; future work in the paper."""
     counts = count_readings(passages)
     shares = sorted((counts["supports"], counts["neutral"], counts["refutes"]), reverse=True)
     total = sum(shares)

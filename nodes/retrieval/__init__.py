@@ -1,1 +1,1 @@
-"""What is found for a question: demonstrations, sentences, documents, snippets."""
+"""Retrieval for a question: demonstrations, sentences, documents, snippets."""

@@ -36,7 +36,10 @@ class Adopted(NamedTuple):
 
 
 async def adopt_snippets(state: AdoptSnippetsInput, runtime: Runtime[Context]) -> AdoptSnippetsUpdate:
-    """Take them over; without any the models answer from what they know, as their system line lets them."""
+    """Adopt the case's snippets.
+
+    Without any, models answer from their own knowledge, as their system line allows.
+    """
     case = runtime.context.cases[state["case_id"]]
     given = case.biomedical.snippets if case.biomedical else ()
     adopted = adopt(given)
@@ -82,7 +85,7 @@ def _because(given: int, adopted: Adopted) -> str:
             if given
             else "the question comes without snippets"
         )
-        return f"{reason}: it is answered from what the models know"
+        return f"{reason}: answering from the models' own knowledge"
     counted = ((adopted.empty, "empty"), (adopted.repeated, "repeated"))
     left_out = [f"{count} {word}" for count, word in counted if count]
     without = f", {' and '.join(left_out)} left out" if left_out else ""
@@ -97,7 +100,7 @@ def without_text(snippets: Sequence[ChosenSnippet]) -> object:
 SNIPPET_COUNT = Column(lambda line: str(len(line["snippets"] or ())))
 """How many the answer had."""
 
-NO_SNIPPETS = {"no_snippets": "there was no snippet; answers are from what the models know"}
+NO_SNIPPETS = {"no_snippets": "no snippets; answers are from the models' own knowledge"}
 """The flag of a node that looks for snippets."""
 
 ADOPT_SNIPPETS = NodeSpec(

@@ -22,7 +22,7 @@ from ranking.rankers.ensembles import Ranking, nominate, weighted_scores
 
 
 class CombineRankingsInput(TypedDict):
-    """What the node reads; a model's ranking only where the recipe asks for one."""
+    """A model's ranking is only present if the recipe requests one."""
 
     cross_encoder_ranking: list[RankedDocument]
     llm_ranking: NotRequired[list[RankedDocument]]
@@ -34,7 +34,7 @@ class CombineRankingsUpdate(TypedDict):
 
 
 async def combine_rankings(state: CombineRankingsInput, runtime: Runtime[Context]) -> CombineRankingsUpdate:
-    """Take the ensemble that the recipe names; one ranking alone is taken as it is."""
+    """Take the ensemble that the recipe names; a single ranking is used unchanged."""
     settings = runtime.context.section(DocumentSettings)
     first, second = state["cross_encoder_ranking"], state.get("llm_ranking")
     if second is None:

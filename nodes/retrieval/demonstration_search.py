@@ -55,10 +55,10 @@ async def choose(
         pool: Annotated cases; None has none.
         case: The case; neither is one with the same texts under another id chosen.
         recipe: Names the cases that are held out.
-        view: What of a case is compared.
-        text: What they are near to.
+        view: Text of a case to compare.
+        text: The query.
         wanted: How many.
-        fits: Whether a case can show what is wanted; None lets all in.
+        fits: Whether a case is suitable; None accepts all.
         intents: Cases of the first come before those of the second, and both before any others.
         union: Rank cases of both intents together.
         among: Ids of the only cases that may be chosen; none lets all in.

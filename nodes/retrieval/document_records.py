@@ -57,10 +57,10 @@ class FoundDocument(TypedDict):
 
 
 class Passage(TypedDict):
-    """What is read by itself: an abstract, some of its sentences, or one.
+    """A text read by itself: an abstract, some of its sentences, or one.
 
-    `id` counts from 1 in the order of reading, `sentences` from 0 in the document; None stands for the whole
-    text. `similarity` is the cosine with the question, of a passage of several sentences their highest.
+    `id` counts from 1 in the order of reading, `sentences` from 0 in the document; None means the whole text.
+    `similarity` is the cosine with the question, the highest for a passage of several sentences.
     """
 
     id: str
@@ -71,9 +71,9 @@ class Passage(TypedDict):
 
 
 class PassageReading(TypedDict):
-    """What a reader made of a passage; a passage without one could not be read.
+    """Reading of a passage; a passage without one could not be read.
 
-    `probability` is that of `reading`, None where the reader does not tell.
+    `probability` is for `reading`; None if the reader does not report it.
     """
 
     passage: str
@@ -83,7 +83,7 @@ class PassageReading(TypedDict):
 
 
 class EvidencePassage(TypedDict):
-    """A passage with where it is from and what was made of it; `reading` is None where that failed."""
+    """A passage with its source and reading; `reading` is None if it failed."""
 
     id: str
     document: str
@@ -110,12 +110,12 @@ class ReadingCounts(TypedDict):
 
 
 class Disagreement(TypedDict):
-    """How far the readings differ.
+    """Disagreement of readings.
 
     Attributes:
         entropy: Of the shares of the three readings, over its largest value: 0 where all say the same, 1
             where each is as frequent as the others.
-        margin: Share of the most frequent reading less that of the second.
+        margin: Share of the most frequent reading minus the second's.
         by_year: Counts of readings by year of publication, `unknown` where there is none.
         by_strength: The same by kind of study.
     """

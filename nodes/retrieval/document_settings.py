@@ -1,4 +1,4 @@
-"""What a recipe can set for documents and snippets, phase A of BioASQ (Verma et al. 2025)."""
+"""Recipe settings for documents and snippets, phase A of BioASQ (Verma et al. 2025)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ class DocumentSettings(RecipeSection):
 
     Attributes:
         phase: `a` finds documents and snippets, `b` answers from the snippets that a question comes with,
-            `both` answers from what was found.
+            `both` answers from retrieved snippets.
         retriever: `dense` searches an index of vectors, `words` a corpus by BM25, `hybrid` fuses both.
         depth: Documents that each retriever finds; the paper's 1,000.
         rrf_k: Of reciprocal-rank fusion.
         reformulations: Further queries that the `label` model writes; each is searched for as well.
-        reranker: Ranker that puts what was found in a better order: the folder of a trained ranker, or
+        reranker: Ranker that reorders the results: the folder of a trained ranker, or
             `classifier:FOLDER` of a cross-encoder with one logit; None leaves the order.
         reranked: How many of the best the cross-encoder hands on; the paper's 30.
         llm_rerank: Whether the `label` model reorders those.
         window: Documents of one prompt; more than that are reordered in windows that slide from the end.
         step: How far a window slides.
         kept: Documents of the answer; BioASQ takes ten.
-        ensemble: How the order of the cross-encoder and that of the model become one; `llm` takes the
-            model's alone.
+        ensemble: How the orders of the cross-encoder and the model are combined; `llm` uses only the model's.
         nominated: Documents of the cross-encoder that `nomination` puts first.
         weights: Of cross-encoder and model.
         cross_encoder_score: How a place, or a logit, becomes a score in the weighted ensemble.
@@ -70,8 +69,8 @@ class DocumentSettings(RecipeSection):
             raise ValueError(f"step {self.step} is above window {self.window}: documents would be left out")
         if self.llm_rerank and self.reranked > self.window and self.kept > self.window - self.step:
             raise ValueError(
-                f"kept {self.kept} is above window {self.window} less step {self.step}: what one window puts"
-                " first would not all be seen by the next"
+                f"kept {self.kept} is above window {self.window} less step {self.step}: the documents that one"
+                " window puts first would not all be seen by the next"
             )
         if any(weight < 0 for weight in self.weights) or not any(self.weights):
             raise ValueError("weights must not be below 0, and one of them must be above")
@@ -99,7 +98,7 @@ class DocumentSettings(RecipeSection):
 
     @property
     def first_ranker(self) -> str:
-        """What made the ranking that the model reorders, in words."""
+        """Source of the ranking that the model reorders, in words."""
         if self.reranker is None:
             return f"the {self.retriever} search"
         return "the cross-encoder" if self.reranker.startswith(CROSS_ENCODER) else "the reranker"

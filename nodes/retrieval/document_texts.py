@@ -31,7 +31,7 @@ SCORE_DIGITS = 6
 
 
 def passage(title: str, text: str) -> str:
-    """Title, full stop, abstract: what a cross-encoder reads of a document; only what there is of them."""
+    """Text of a document for a cross-encoder: title, full stop, abstract, as far as present."""
     parts = [part for part in (one_line(title).rstrip("."), one_line(text)) if part]
     return ". ".join(parts)
 

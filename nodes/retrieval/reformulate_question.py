@@ -1,7 +1,7 @@
 """Further queries for the same question, in other words (Verma et al. 2025 leave this to future work).
 
-A question and its documents may share no word. What a model adds is searched for beside the question, never
-in its place.
+A question and its documents may not share a word. A model's queries are searched in addition to the question,
+never in its place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReformulateQuestionInput(TypedDict):
 
 
 class ReformulateQuestionUpdate(TypedDict):
-    """What the node owns; the question itself is the first of the queries."""
+    """The question itself is the first of the queries."""
 
     queries: list[str]
     decisions: list[Decision]

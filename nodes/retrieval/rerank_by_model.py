@@ -41,11 +41,11 @@ _LIST = re.compile(r"\[[^\[\]{}]*\]")
 
 
 class Permutation(NamedTuple):
-    """What a reply puts first, and what was wrong with it.
+    """Order in a reply, and the reply's faults.
 
     Attributes:
-        ids: Of candidates, best first, none twice.
-        unknown: What is neither a number of a candidate nor its id, shortened for people.
+        ids: Ids of candidates, best first, without repetitions.
+        unknown: Items that match no candidate's number or id, shortened for people.
         repeated: How often a candidate was named once more.
     """
 
@@ -68,7 +68,7 @@ def ranking_reply(ids: Sequence[str], wanted: int) -> ReplyFormat[Permutation]:
 
 
 def read_permutation(text: str, ids: Sequence[str], wanted: int) -> Permutation:
-    """Read numbers or document ids; what is unknown or stands twice is dropped and counted.
+    """Read numbers or document ids; unknown and repeated ones are dropped and counted.
 
     A number that could be both is the number of a candidate.
 
@@ -123,7 +123,7 @@ class RerankByModelInput(TypedDict):
 
 
 class RerankByModelUpdate(TypedDict):
-    """What the node owns; a ranking of places."""
+    """A ranking of positions."""
 
     llm_ranking: list[RankedDocument]
     decisions: list[Decision]
@@ -131,7 +131,7 @@ class RerankByModelUpdate(TypedDict):
 
 @dataclass(slots=True)
 class _Outcome:
-    """What came of the windows, from the last documents to the first."""
+    """Results of the windows, from the last documents to the first."""
 
     calls: list[CallRecord] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -144,8 +144,8 @@ class _Outcome:
 async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) -> RerankByModelUpdate:
     """Ask the `label` model for the best documents of each window, best first.
 
-    What it leaves out stays behind in the order of the cross-encoder; where it gives no order at all, that
-    order stands.
+    Documents it leaves out follow in the order of the cross-encoder; without any order from the model, the
+    cross-encoder's is kept.
     """
     context = runtime.context
     settings = context.section(DocumentSettings)
@@ -187,7 +187,7 @@ async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) 
 
 
 def window_starts(candidates: int, window: int, step: int) -> list[int]:
-    """Where windows begin, in the order in which they are asked for: the last one first, 0 at the end."""
+    """Starts of the windows in the order of requests: the last one first, 0 at the end."""
     if candidates < 2:
         return []
     starts = list(range(max(candidates - window, 0), 0, -step))
@@ -202,7 +202,7 @@ async def _ask(
     texts: Mapping[str, str],
     result: _Outcome,
 ) -> list[str]:
-    """The best of a window; none where the model gives no order."""
+    """The best of a window; empty if the model does not return an order."""
     settings = context.section(DocumentSettings)
     try:
         prompt = await _prompt(context, question, window, texts)
@@ -255,7 +255,7 @@ def _because(result: _Outcome, first: str, candidates: int, windows: int, kept: 
     if not windows:
         return f"nothing to order in {plural(candidates, 'document')}"
     if len(result.failed) == windows:
-        return f"the order of {first} stands: the model gave none for {plural(candidates, 'document')}"
+        return f"kept the order of {first}: the model returned none for {plural(candidates, 'document')}"
     prompts = "1 prompt" if windows == 1 else f"{windows} prompts"
     parts = [f"the best {kept} of {plural(candidates, 'document')}, asked for in {prompts}"]
     if result.unknown or result.repeated:
@@ -279,14 +279,14 @@ RERANK_BY_MODEL = NodeSpec(
     ),
     facts={
         "order": Fact(rows=lambda order, _: [("order", ", ".join(order))] if order else []),
-        # What a model made up may be a text.
+        # Invented ids may contain text.
         "unknown_ids": Fact(keep=len),
         "failed_windows": Fact(keep=lambda faults: [fault_class(fault) or "" for fault in faults]),
         **plain("before", "windows", "repeated", "padded", "dropped_documents"),
     },
     flags={
-        "failed_ranking": "the model gave no order for some documents; the order before stands",
-        "mended_ranking": "the model's order named unknown documents, or some twice; those were dropped",
+        "failed_ranking": "the model returned no order for some documents; their previous order was kept",
+        "mended_ranking": "the model's order named unknown or repeated documents; those were dropped",
         "dropped_documents": "the model was not shown some documents, as the prompt was too long",
     },
     impairs=("failed_ranking",),

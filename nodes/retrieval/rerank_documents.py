@@ -33,7 +33,7 @@ class RerankDocumentsInput(TypedDict):
 
 
 class RerankDocumentsUpdate(TypedDict):
-    """What the node owns; of the documents that were found only those of the ranking go on."""
+    """Only documents of the ranking are passed on."""
 
     found_documents: list[FoundDocument]
     cross_encoder_ranking: list[RankedDocument]
@@ -46,7 +46,7 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
     Scores are logits. Without a cross-encoder the order of the search stays, and its scores.
 
     Raises:
-        NodeFailure: The ranker gave something that is no number.
+        NodeFailure: The ranker returned NaN or infinity.
     """
     context = runtime.context
     wanted = context.section(DocumentSettings).reranked
@@ -60,7 +60,7 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
     texts = [passage(one["title"], one["text"]) for one in documents]
     result = await asyncio.to_thread(ranker.rank, question, texts)
     if not np.isfinite(result.scores).all():
-        raise NodeFailure("invalid_output", f"reranker {ranker.identity} gave a score that is no number")
+        raise NodeFailure("invalid_output", f"reranker {ranker.identity} returned NaN or infinity as a score")
     # Of equal scores the one that the search found first.
     order = np.argsort(-result.scores, kind="stable")[:wanted].tolist()
     kept = [documents[place] for place in order]

@@ -23,7 +23,7 @@ class RetrieveAnswerDemonstrationsInput(TypedDict):
 
 
 class RetrieveAnswerDemonstrationsUpdate(TypedDict):
-    """What the node owns. Demonstrations are listed in the order they were chosen."""
+    """Demonstrations are listed in the order they were chosen."""
 
     answer_demonstrations: list[Shown]
     decisions: list[Decision]

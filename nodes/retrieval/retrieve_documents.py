@@ -1,8 +1,8 @@
 """Documents for a question: by their vectors, by their words, or by both (Verma et al. 2025, section 3.1).
 
-Where a cross-encoder reads the texts of what was found, the state carries them for one step: a thousand
-abstracts are 2 MB, and it hands on the few that anybody reads after it. Without a cross-encoder only those
-few are kept. The trace names the best and counts the rest.
+If a cross-encoder reads the retrieved texts, the state carries them for one step: a thousand abstracts are 2
+MB, and it passes on only the few that are read later. Without a cross-encoder only those few are kept. The
+trace names the best and counts the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Retriever = Literal["dense", "words"]
 
 
 class RetrieveDocumentsInput(TypedDict):
-    """What the node reads; without queries the question is the only one."""
+    """Without queries, the question is the only one."""
 
     case_id: str
     patient_question: NotRequired[str]
@@ -44,7 +44,7 @@ class RetrieveDocumentsInput(TypedDict):
 
 
 class RetrieveDocumentsUpdate(TypedDict):
-    """What the node owns; documents best first. Without a cross-encoder their order stands in for its own."""
+    """Documents are sorted best first. Without a cross-encoder, their order replaces its ranking."""
 
     found_documents: list[FoundDocument]
     cross_encoder_ranking: NotRequired[list[RankedDocument]]
@@ -52,7 +52,7 @@ class RetrieveDocumentsUpdate(TypedDict):
 
 
 class _Found(NamedTuple):
-    """What one retriever found for one query; `query` counts from 0, which is the question."""
+    """Results of one retriever for one query; `query` counts from 0, which is the question."""
 
     query: int
     retriever: Retriever
@@ -62,7 +62,7 @@ class _Found(NamedTuple):
 async def retrieve_documents(
     state: RetrieveDocumentsInput, runtime: Runtime[Context]
 ) -> RetrieveDocumentsUpdate:
-    """Search for every query with every retriever of the recipe, and fuse what they find by rank."""
+    """Search for every query with every retriever of the recipe, and fuse the results by rank."""
     context = runtime.context
     settings = context.section(DocumentSettings)
     question = state.get("patient_question", context.cases[state["case_id"]].question)

@@ -26,14 +26,14 @@ class RetrieveEvidenceDemonstrationsInput(TypedDict):
 
 
 class RetrieveEvidenceDemonstrationsUpdate(TypedDict):
-    """What the node owns. Demonstrations are listed nearest first."""
+    """Demonstrations are listed nearest first."""
 
     evidence_demonstrations: list[Shown]
     decisions: list[Decision]
 
 
 def compared_text(case: Case, question: str) -> str:
-    """What a case's evidence demonstrations are looked up by, with the question that is asked."""
+    """Query for a case's evidence demonstrations, with the question that is asked."""
     return evidence_text(replace(case, question=question))
 
 

@@ -30,7 +30,7 @@ RETRIEVER: Tool[Ranker] = Tool("retriever")
 """Finds sentences of the note."""
 
 RERANKER: Tool[Ranker] = Tool("reranker")
-"""Puts what was found in a better order."""
+"""Reorders the results."""
 
 ACRONYMS: Tool[Mapping[str, str]] = Tool("acronyms")
 """Long forms by acronym."""
@@ -45,18 +45,17 @@ class RetrievalSettings(RecipeSection):
     """Which sentences of the note are found for a query (heiDS, sections 2.2 and 2.3).
 
     Attributes:
-        query: The patient's message, the clinician's question, or both; what a case lacks is left out, and
-            where it lacks all that is asked for, the other stands in.
-        retriever: What scores the sentences: `similarity`, `similarity:FOLDER` of a sentence encoder,
+        query: The patient's message, the clinician's question, or both; missing parts are left out; if none
+            is left, the other part is used.
+        retriever: Scorer of sentences: `similarity`, `similarity:FOLDER` of a sentence encoder,
             `bm25`, `logistic`, or the folder of a trained ranker.
         clean: `heids` takes case, punctuation and all but ASCII from the texts that are compared. The model
             reads the sentences as they are.
         expand_acronyms: Write out medical acronyms in the texts that are compared.
         acronyms: File of acronyms, in place of the packaged table.
-        candidates: So many of the best go on to the cut-off; it bounds what a huge note costs.
+        candidates: Number of best sentences passed to the cut-off; bounds the cost of a huge note.
         cutoff: How many of the ranking are kept; one at least.
-        reranker: A second ranker, which puts the best in an order of its own; None keeps that of the
-            retriever.
+        reranker: A second ranker, which reorders the best; None keeps the retriever's order.
         rerank_candidates: So many of the best go on to the reranker, and to the cut-off then.
     """
 
@@ -83,7 +82,7 @@ class RetrievalSettings(RecipeSection):
         last = self.reranker or self.retriever
         if self.cutoff.rule == "threshold" and not gives_logits(last):
             raise ValueError(
-                f"cutoff.rule is 'threshold', but scores of {last.partition(':')[0]} are no probabilities;"
+                f"cutoff.rule is 'threshold', but scores of {last.partition(':')[0]} are not probabilities;"
                 " use 'surprise', 'autocut', 'elbow' or 'top_k'"
             )
         return self
@@ -102,8 +101,8 @@ class RetrieveSentencesInput(TypedDict):
 class RetrieveSentencesUpdate(TypedDict):
     """What the node owns.
 
-    `retrieved` begins with the best sentence. `evidence` has the same ones in note order; where the graph
-    goes on to an answer, what that cites takes its place.
+    `retrieved` begins with the best sentence. `evidence` has the same ones in note order; if the graph
+    continues to an answer, its citations replace it.
     """
 
     retrieved: list[Retrieved]
@@ -143,7 +142,7 @@ async def retrieve_sentences(
     case = context.cases[state["case_id"]]
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
-    # The patient's own question is asked only where there is no message that holds it.
+    # The patient's own question is used only without a message that contains it.
     patient = case.narrative.strip() or state.get("patient_question", "")
 
     def work() -> tuple[Query, Ranking]:
@@ -182,7 +181,7 @@ async def retrieve_sentences(
 
 
 def _preparation(context: Context) -> Preparation:
-    """What is done to texts before they are compared; what the model reads stays as it is."""
+    """Preparation of texts before comparison; texts for the model stay unchanged."""
     return preparation(
         clean=context.section(RetrievalSettings).clean == "heids", acronyms=context.find(ACRONYMS)
     )
@@ -217,9 +216,9 @@ def _rank(context: Context, case: Case, query: str) -> Ranking:
 def _keep(cutoff: Cutoff, scores: Floats, related: int) -> tuple[int, int, int]:
     """How many are kept, how many the rule would keep without its floor, and how many are unrelated of those.
 
-    Sentences that share nothing with the query have equal scores at the end of the ranking, and no rule can
-    tell them apart: they are kept only where a number is given, or a floor wants more than the related ones,
-    one at least.
+    Sentences that share nothing with the query have equal scores at the end of the ranking, and rules cannot
+    distinguish them: they are kept only for a fixed number, or for a minimum above the number of related
+    ones, at least one.
     """
     floor = getattr(cutoff, "minimum", 1)
     kept = len(select(cutoff, scores))
@@ -232,7 +231,7 @@ def _keep(cutoff: Cutoff, scores: Floats, related: int) -> tuple[int, int, int]:
 
 def _finite(scores: np.ndarray[Any, np.dtype[np.floating[Any]]], ranker: Ranker) -> Floats:
     if not np.isfinite(scores).all():
-        raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
+        raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
     return scores.astype(np.float64)
 
 

@@ -73,7 +73,7 @@ class SelectSnippetsInput(TypedDict):
 
 
 class SelectSnippetsUpdate(TypedDict):
-    """What the node owns; snippets best first."""
+    """Snippets are sorted best first."""
 
     snippets: list[ChosenSnippet]
     decisions: list[Decision]
@@ -83,7 +83,7 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
     """Score titles and sentences for the question, in a thread; ties by the order of the documents.
 
     Raises:
-        NodeFailure: The ranker gave something that is no number.
+        NodeFailure: The ranker returned NaN or infinity.
     """
     context = runtime.context
     wanted = context.section(DocumentSettings).snippets
@@ -94,7 +94,7 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
     ranker = context.find(DOCUMENT_RERANKER) or Bm25Ranker()
     result = await asyncio.to_thread(ranker.rank, question, [one.text for one in sentences])
     if not np.isfinite(result.scores).all():
-        raise NodeFailure("invalid_output", f"ranker {ranker.identity} gave a score that is no number")
+        raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
     order = np.argsort(-result.scores, kind="stable")[:wanted].tolist()
     chosen = [sentences[place] for place in order]
     return {

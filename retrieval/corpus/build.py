@@ -1,4 +1,4 @@
-"""Builds a corpus in parts: what a kill loses is the part in hand, and a second build goes on after it."""
+"""Builds a corpus in parts: a kill only loses the current part, and a second build continues."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def build(
 
 
 class _Build:
-    """One build: what it was given, and where it is."""
+    """One build: its input and its progress."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Build:
         return Built(manifest, found, unchanged=False)
 
     def _check(self) -> None:
-        """Compare what was built so far with what is asked for."""
+        """Compare the parts built so far with the request."""
         before = self._manifest.settings.model_copy(update={"min_df": self._settings.min_df})
         if self._parts and before != self._settings:
             names = [name for name, value in self._settings if value != getattr(before, name)]
@@ -147,7 +147,7 @@ class _Build:
                 after = self._fill(part, itertools.chain([first], stream))
                 self._tally.merge(part.tally)
                 if not part.tally.documents:
-                    return  # what was skipped behind the last document is counted, and belongs to no part
+                    return  # records skipped after the last document are counted, outside any part
                 part.finish(after)
             self._parts.append(Part(part_folder(self._folder, number)))
 

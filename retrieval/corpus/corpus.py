@@ -76,7 +76,7 @@ class Corpus:
         return [Hit(rank, score, self.read(number)) for rank, (number, score) in enumerate(pairs, start=1)]
 
     def find(self, query: Sequence[str], k: int) -> Found:
-        """The same for the terms of a query, without the texts of what is found; a repeated term adds up."""
+        """Search by the terms of a query, without texts of results; repeated terms add up."""
         if not query or k < 1:
             return NONE
         # Sums of floats depend on their order: the same words in another order have the same scores.
@@ -118,7 +118,7 @@ class _SearchedPart:
         }
 
     def scores(self, hashes: Hashes) -> NDArray[np.float32] | None:
-        """Of all documents, shape (documents,); None where no word of the query is in this part."""
+        """Scores of all documents, shape (documents,); None if this part has no word of the query."""
         terms = self.part.terms
         if not terms.size:
             return None

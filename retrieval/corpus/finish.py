@@ -78,7 +78,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 
 class Finished(NamedTuple):
-    """What the second pass found; fields of the manifest of the same names tell what they are."""
+    """Results of the second pass; see the manifest's fields of the same names."""
 
     scores: str
     terms: int

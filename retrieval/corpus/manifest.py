@@ -1,4 +1,4 @@
-"""What a corpus says of itself: `corpus.json` of the whole, `part.json` of each part."""
+"""Manifests of a corpus: `corpus.json` for the whole, `part.json` for each part."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrieval.building import BuildManifest, Fields
 
 PART = "part.json"
 WORDS = "lower case; runs of letters and figures; NLTK's English stop words; Snowball English"
-"""Whoever changes how texts become terms changes this too: it tells corpora apart."""
+"""Change together with tokenisation; identifies incompatible corpora."""
 
 _FAULTS_KEPT = 100
 
@@ -27,7 +27,7 @@ class Source(Fields):
 
 
 class Settings(Fields):
-    """What decides which documents are found; another value makes another corpus.
+    """Settings that affect search results; another value makes another corpus.
 
     Attributes:
         reader: None where the names of the files decide.
@@ -44,7 +44,7 @@ class Settings(Fields):
 
 
 class Tally(Fields):
-    """Counts of documents and of what was skipped.
+    """Counts of documents and skipped records.
 
     Attributes:
         skipped: By reason.
@@ -100,21 +100,21 @@ class Tally(Fields):
 
 
 class Place(Fields):
-    """How far the sources were read: so many records of this one, and all of those before it."""
+    """Read position in the sources: number of records of this source, after all earlier sources."""
 
     source: int = 0
     records: int = 0
 
 
 class PartManifest(Fields):
-    """What one part holds, and where the next one begins."""
+    """Content of one part, and the start of the next one."""
 
     tally: Tally
     after: Place
 
 
 class Manifest(BuildManifest):
-    """What the whole corpus holds.
+    """Content of the whole corpus.
 
     Attributes:
         parts: How many; their folders are numbered from 0.

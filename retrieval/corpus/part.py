@@ -77,7 +77,7 @@ PARTS = "parts"
 
 
 def part_folder(corpus: Path, number: int) -> Path:
-    """Where a part lies."""
+    """Folder of a part."""
     return corpus / PARTS / f"{number:05}"
 
 
@@ -175,12 +175,12 @@ class Part:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where the postings of each term begin, and the end of the last; shape (terms + 1,)."""
+        """Offsets of each term's postings, and the end of the last; shape (terms + 1,)."""
         return self._array("starts")
 
     @cached_property
     def occurrences(self) -> NDArray[np.int64]:
-        """How often each term stands in all its documents together; shape (terms,)."""
+        """Occurrences of each term in all its documents together; shape (terms,)."""
         return self._array("occurrences")
 
     @cached_property

@@ -25,7 +25,7 @@ def words(text: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """The stems of the words of `text` that are no stop words, in their order."""
+    """The stems of the words of `text`, in order, without stop words."""
     # A stemmer must not be shared by threads, and is made in a microsecond.
     stems: list[str] = Stemmer.Stemmer("english").stemWords(
         [word for word in words(text) if word not in _STOP_WORDS]
@@ -104,7 +104,7 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """What scores need to know of the whole corpus.
+    """Statistics of the whole corpus for scoring.
 
     Attributes:
         documents: Their number, those without any term included.

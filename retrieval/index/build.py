@@ -1,4 +1,4 @@
-"""Builds an index in chunks: what a kill loses is the chunk in hand, and a second build goes on after it."""
+"""Builds an index in chunks: a kill only loses the current chunk, and a second build continues."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class BuildOptions:
     """How an index is built.
 
     Attributes:
-        store: Where vectors lie; `retrieval.index.connect_store` knows the names.
-        embedding: What makes them, as `retrieval.embeddings.connect_embedder` has it.
+        store: Store of the vectors; names are in `retrieval.index.connect_store`.
+        embedding: Embedder, by a name of `retrieval.embeddings.connect_embedder`.
         chunk: Documents between two marks of progress on disk.
-        vectors_of: A finished index whose vectors are taken; what it lacks is encoded.
+        vectors_of: A finished index whose vectors are reused; missing ones are encoded.
     """
 
     store: str = "numpy"
@@ -140,7 +140,7 @@ async def _begun(corpus: IndexedCorpus, options: BuildOptions, embedder: Embedde
 def _refuse_others(
     folder: Path, manifest: Manifest, corpus: IndexedCorpus, options: BuildOptions, embedder: Embedder
 ) -> None:
-    """Compare what was built so far with what is asked for."""
+    """Compare the chunks built so far with the request."""
     pairs = (
         ("embedder", manifest.embedder, embedder.identity),
         ("store", manifest.store, options.store),
@@ -150,7 +150,7 @@ def _refuse_others(
             fault = f"was built with {name} {before}, and {now} is asked for"
             raise InputError(folder, fault, "Build into another folder")
     if not manifest.corpus.grew_to(corpus):
-        fault = f"was built from another corpus than {corpus.folder}, that of {manifest.corpus.folder}"
+        fault = f"was built from the corpus {manifest.corpus.folder}, not from {corpus.folder}"
         raise InputError(folder, fault, "Build into another folder")
 
 
@@ -159,7 +159,7 @@ _REQUESTS = 8
 
 
 def passage(document: Document) -> str:
-    """What of a document becomes its vector."""
+    """Text of a document that is embedded."""
     return f"{document.title}. {document.text}" if document.title else document.text
 
 
@@ -220,7 +220,7 @@ class _Build:
         self._embedder, self._source, self._chunk, self._report = embedder, source, chunk, report
         self._total = len(corpus)
         self._documents = corpus.since(manifest.documents)
-        # Chunks are stored in their order, so nothing lies behind the first gap.
+        # Chunks are stored in order, so nothing follows the first gap.
         self._stored_before = store.count
 
     async def run(self) -> None:

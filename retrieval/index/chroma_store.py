@@ -42,7 +42,7 @@ def open_store(place: StorePlace) -> VectorStore:
     """Open or begin a store.
 
     Raises:
-        InputError: Chroma cannot read what the folder holds.
+        InputError: Chroma cannot read the folder.
     """
     return ChromaStore(place.folder)
 

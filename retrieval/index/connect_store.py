@@ -1,6 +1,6 @@
 """Kinds of stores of vectors, by one string: `numpy`, `chroma`, `qdrant`, `qdrant@http://host:6333`.
 
-A further kind is a line in `STORES` and a file `NAME_store.py` beside this one, with a function `open_store`
+A further kind is a line in `STORES` and a file `NAME_store.py` next to this one, with a function `open_store`
 that takes a `StorePlace` and returns a `VectorStore`. It may import its package at its top.
 """
 
@@ -22,13 +22,13 @@ _PLACE = "vectors"
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """What holds of all stores of a kind.
+    """Properties of a kind of store.
 
     Attributes:
         about: For help, in a few words.
         packages: Whose versions are recorded with an index.
-        extra: Of this distribution, which brings a package that others do without.
-        server: URL of a server as an example; None where vectors lie in the index's own folder alone.
+        extra: Extra of this distribution with the package it needs.
+        server: URL of a server as an example; None if vectors are only in the index's own folder.
         key_variable: Environment variable with the key of a server that wants one.
     """
 
@@ -53,7 +53,7 @@ STORES: Mapping[str, StoreKind] = {
 
 
 class StorePlace(NamedTuple):
-    """Where a store lies, and the width of its vectors.
+    """Location of a store, and the width of its vectors.
 
     Attributes:
         folder: Of the store alone, inside of the index's; it may not be there yet.
@@ -74,7 +74,7 @@ def store_names() -> str:
 
 
 def store_help() -> str:
-    """The same with what each kind is."""
+    """Names of the kinds with their descriptions."""
     described = [f"{name} ({kind.about})" for name, kind in STORES.items()]
     servers = [form for name, kind in STORES.items() for form in _forms(name, kind)[1:]]
     forms = [*described, *servers]
@@ -85,8 +85,8 @@ def check_store(name: str) -> None:
     """Refuse what no store can do, before anything is opened.
 
     Raises:
-        ModelError: There is no such store, or its URL is none or holds a secret.
-        PolicyError: No text may go to its server.
+        ModelError: The store is unknown, or its URL is invalid or holds a secret.
+        PolicyError: Sending text to its server is forbidden.
     """
     from serving.policy.gate import demand_route
     from serving.protocol.addresses import redacted
@@ -111,7 +111,7 @@ def kind_of(store: str) -> StoreKind:
 
 
 def server_of(store: str) -> str | None:
-    """The URL in a store's name; None where vectors lie in the index's own folder."""
+    """The URL in a store's name; None if vectors are in the index's own folder."""
     return store.partition("@")[2] or None
 
 

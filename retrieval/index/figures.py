@@ -19,7 +19,7 @@ _ROWS = 4096
 
 
 class Recall(NamedTuple):
-    """What was measured.
+    """Measured recall.
 
     Attributes:
         recall: Share of the exactly nearest that were found, by depth; the mean over the queries.
@@ -58,7 +58,8 @@ def measure(store: VectorStore, queries: Vectors) -> Recall:
 def shares(wanted: Sequence[Found], found: Sequence[Found]) -> dict[int, float]:
     """The mean share of the nearest that was found, by depth.
 
-    A document as near as the last of them counts as one of them: which of two equals comes first is no miss.
+    A document as near as the last of them counts as one of them: the order of equals does not count as a
+    miss.
     """
     return {
         depth: round(float(np.mean([_share(*pair, depth) for pair in zip(wanted, found, strict=True)])), 4)
@@ -82,5 +83,5 @@ def questions(corpus: Corpus, count: int) -> list[str]:
 
 
 def bytes_in(folder: Path) -> int:
-    """Of all files in a folder."""
+    """Total bytes of the files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -33,7 +33,7 @@ class Index:
         """Open a finished index over a corpus, or the one that it names; weights load at the first question.
 
         Raises:
-            InputError: There is no whole index at `folder`, or the corpus is another, or has changed.
+            InputError: The index at `folder` is incomplete, or its corpus differs or has changed.
             ModelError, WeightsError: The embedder is not there or has other weights; the store's package is
                 missing.
             CallError: The server of the vectors does not answer.
@@ -95,7 +95,7 @@ def open_corpus(folder: Path, manifest: Manifest) -> Corpus:
     """
     place = Path(manifest.corpus.folder)
     if not place.is_dir():
-        raise InputError(folder, f"its corpus is no longer at {place}", "Say where it is: --corpus FOLDER")
+        raise InputError(folder, f"its corpus is no longer at {place}", "Name its folder: --corpus FOLDER")
     return Corpus.open(place)
 
 
@@ -112,9 +112,9 @@ def refuse_other_corpus(folder: Path, manifest: Manifest, corpus: Corpus) -> Non
         fault = (
             f"the corpus {corpus.folder} was built again since, and has {plural(len(corpus), 'document')} now"
         )
-        raise InputError(folder, fault, "Give the command that builds the index once more: it goes on")
+        raise InputError(folder, fault, "Repeat the command that builds the index: it continues")
     raise InputError(
         folder,
-        f"was built from another corpus than {corpus.folder}, that of {manifest.corpus.folder}",
-        f"Give that one, or build an index of this: evigraph index build {corpus.folder} --out OTHER",
+        f"was built from the corpus {manifest.corpus.folder}, not from {corpus.folder}",
+        f"Use that one, or build an index of this one: evigraph index build {corpus.folder} --out OTHER",
     )

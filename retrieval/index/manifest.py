@@ -1,4 +1,4 @@
-"""What an index says of itself: `index.json`."""
+"""Manifest of an index: `index.json`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from retrieval.building import BuildManifest, Fields
 from retrieval.corpus.corpus import Corpus
 
 PASSAGES = "title, full stop, text"
-"""Whoever changes what of a document becomes its vector changes this too: it tells indexes apart."""
+"""Change together with the embedded text of documents; identifies incompatible indexes."""
 
 
 class IndexedCorpus(Fields):
@@ -29,7 +29,7 @@ class IndexedCorpus(Fields):
 
     @classmethod
     def of(cls, corpus: Corpus) -> IndexedCorpus:
-        """What an index records of an opened corpus."""
+        """Record of an opened corpus in an index."""
         manifest = corpus.manifest
         return cls(
             folder=str(corpus.folder.resolve()),
@@ -40,18 +40,18 @@ class IndexedCorpus(Fields):
         )
 
     def grew_to(self, other: IndexedCorpus) -> bool:
-        """Whether `other` has the same documents at the same places, and perhaps more behind them."""
+        """Whether `other` begins with the same documents in the same order."""
         return self.reader == other.reader and self.sources == other.sources[: len(self.sources)]
 
 
 class Effort(Fields):
-    """What all sessions of the build took together; a session that was killed counts to its last chunk.
+    """Total effort of all sessions of the build; a killed session counts up to its last chunk.
 
     Attributes:
         copied: Whether vectors of another index are among them, which were not encoded here.
         seconds: From the first chunk to the last, loading aside.
-        encoding_seconds: Of those, while texts were encoded.
-        storing_seconds: While vectors were stored; most of it beside the encoding.
+        encoding_seconds: Of those, seconds of encoding.
+        storing_seconds: Seconds of storing vectors, mostly in parallel to encoding.
         peak_mb: The most resident memory of a session, in MB of 2**20 bytes.
     """
 
@@ -68,7 +68,7 @@ class Manifest(BuildManifest):
 
     Attributes:
         collection: Name of the collection on a server.
-        embedder: Its identity, which tells its weights.
+        embedder: Its identity, including its weights.
         documents: Stored, counted at the end of each chunk.
         query_ms: Median time of the store for the first hundred of a query, measured at the end.
         versions: Of the packages that vectors and their files depend on.
@@ -94,7 +94,7 @@ class Manifest(BuildManifest):
     @model_validator(mode="before")
     @classmethod
     def _without_quantisation(cls, values: Any) -> Any:
-        """Older versions compared bytes beside the floats, which are still what a search reads."""
+        """Older versions also stored bytes, but searches have always used the floats."""
         if isinstance(values, dict):
             return {name: value for name, value in values.items() if name != "quantisation"}
         return values

@@ -115,7 +115,7 @@ class NumpyStore:
         dtype, shape = self._kinds[kind]
         path = self._path(number, kind)
         with path.open("r+b" if path.exists() else "x+b") as file:
-            # What stands behind the last whole row was torn by a kill.
+            # Bytes after the last complete row were torn by a kill.
             file.truncate(row * dtype.itemsize * int(np.prod(shape)))
             file.seek(0, os.SEEK_END)
             file.write(np.ascontiguousarray(values, dtype=dtype).tobytes())

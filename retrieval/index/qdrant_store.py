@@ -27,7 +27,7 @@ _EF = 400
 """Candidates that a server keeps while it walks its index; local mode compares all vectors."""
 
 _TIED = 16
-"""Asked for beyond what is wanted: of equals at the last place Qdrant gives any, and the first is wanted."""
+"""Extra results to request: among ties at the last place Qdrant returns any, and we want the first."""
 
 _TIMEOUT_S = 60
 _LOCAL_COLLECTION = "documents"
@@ -140,7 +140,7 @@ class QdrantStore:
 
     def _failure(self, error: ApiException) -> CallError:
         if isinstance(error, UnexpectedResponse) and 300 <= (error.status_code or 0) < 400:
-            # Its client follows none; whoever keeps an index on a server has named its host.
+            # Its client follows none; the user has named the server's host.
             return redirected(error.status_code or 0, str(self._place), error.headers.get("location"))
         return classify(error.source if hasattr(error, "source") else error)
 

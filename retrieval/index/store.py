@@ -1,4 +1,4 @@
-"""What every store of vectors can do, and the arithmetic that all share."""
+"""Interface of vector stores, and their shared arithmetic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class VectorStore(Protocol):
         """
 
     def add(self, first: int, ids: Sequence[str], vectors: Vectors) -> None:
-        """Store vectors of shape (ids, dimensions); what is stored already under a number is replaced.
+        """Store vectors of shape (ids, dimensions); replaces those stored under the same numbers.
 
         They are on disk when this returns. A kill in between leaves some, the others are missing.
         """
@@ -45,7 +45,7 @@ class VectorStore(Protocol):
 
 
 def by_number(numbers: Sequence[int], similarities: Sequence[float]) -> Found:
-    """What another program found, rounded and with equals in the order of the corpus."""
+    """Results of another program, rounded and with ties in the order of the corpus."""
     rounded: Vectors = np.asarray(similarities, dtype=np.float32).round(DIGITS)
     ordered = np.asarray(numbers, dtype=np.int64)
     order = np.lexsort((ordered, -rounded))
@@ -55,7 +55,7 @@ def by_number(numbers: Sequence[int], similarities: Sequence[float]) -> Found:
 def products(block: Vectors, queries: Vectors) -> Vectors:
     """Similarities of vectors with queries, rounded; shape (queries, vectors).
 
-    One query needs no matrix product, whose threads wait for each other where other work goes on.
+    One query avoids a matrix product, whose threads wait for each other when other work runs.
     """
     if len(queries) == 1:
         found: Vectors = np.vecdot(block, queries[0])[None, :]

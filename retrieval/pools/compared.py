@@ -1,4 +1,4 @@
-"""What of a case is compared with demonstrations."""
+"""Texts of a case that are compared with demonstrations."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ View = Literal["evidence", "answer"]
 
 
 def evidence_text(case: Case) -> str:
-    """What evidence demonstrations are compared by: question and narrative."""
+    """Text for comparing evidence demonstrations: question and narrative."""
     return f"{case.question} {case.narrative}".strip()
 
 
 def answer_text(case: Case, intent: str | None) -> str:
-    """What answer demonstrations are compared by: intent, question and narrative (TAMU 2026, eq. 24)."""
+    """Text for comparing answer demonstrations: intent, question and narrative (TAMU 2026, eq. 24)."""
     return f"{intent or ''} {case.question} {case.narrative}".strip()
 
 

@@ -50,14 +50,14 @@ def whole_pool(folder: Path) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, ChromaError) as error:
         fault = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{folder} is no whole demonstration pool ({fault}): build it again") from None
+        raise ModelError(f"{folder} is not a complete demonstration pool ({fault}): build it again") from None
 
 
 def open_store(folder: Path) -> tuple[dict[str, Any], dict[View, chromadb.Collection]]:
-    """What the manifest of a pool says, and its views.
+    """Manifest and views of a pool.
 
     Raises:
-        ModelError: There is no pool in the folder, or it is damaged.
+        ModelError: The folder does not contain a pool, or it is damaged.
     """
     if not (folder / MANIFEST).is_file():
         raise ModelError(f"no demonstration pool in {folder}: build one with `evigraph demos build`")
@@ -74,10 +74,10 @@ async def build_pool(
     source: Source | None = None,
     reviewed: Collection[str] = (),
 ) -> int:
-    """Build a pool of annotated cases; one that stands in the folder is replaced at the very end.
+    """Build a pool of annotated cases; an existing one is replaced at the very end.
 
     Each case needs labels or an answer; its intent may be missing. A source holds for all cases; without one,
-    each says so itself. Gold of reviewed ids comes from reviews of a run. Returns the number of cases.
+    each case states its own. Gold of reviewed ids comes from reviews of a run. Returns the number of cases.
 
     Raises:
         ModelError: No case can serve, weak labels are called gold, or the folder holds something else.
@@ -119,7 +119,7 @@ def _from_source(case: Case, source: Source | None) -> Case:
 
 
 def _document(case: Case) -> bytes:
-    """A case as it is stored. Gold needs no mark, and pools of older versions have none."""
+    """A case in stored form. Gold needs no mark, and pools of older versions lack it."""
     unmarked = case.gold.label_source == "gold"
     return CASE_OF_DOCUMENT.dump_json(case, exclude={"gold": {"label_source"}} if unmarked else None)
 

@@ -14,7 +14,7 @@ Records = Mapping[str, Any]
 """`ids`, and with them `documents`, `metadatas` and `embeddings`: as Chroma gives them."""
 
 DIGITS = 6
-"""Of distances: equal texts differ in the last bit of a matrix product, and rounded they are ties again."""
+"""Digits of distances: equal texts differ in the last bit of a matrix product; rounding restores ties."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from serving.journal.journal import text_hash
 from serving.protocol.errors import ModelError
 
 REMEMBERED_BYTES = 4 * 2**20
-"""Of vectors of cases: enough for the two windows of cases that are embedded ahead."""
+"""Cache size for vectors of cases: enough for the two windows of cases that are embedded ahead."""
 
 REMEMBERED_IN_BATCHES = 48 * 2**20
 """Those of 30,000 texts by the packaged encoder. Where models answer in batches, a case asks for its own
@@ -77,7 +77,7 @@ class DemonstrationPool:
 
     @property
     def sha256(self) -> str:
-        """Of all cases in the pool, in the order of their ids."""
+        """Digest of all cases in the pool, in the order of their ids."""
         return str(self.metadata["sha256"])
 
     async def nearest(

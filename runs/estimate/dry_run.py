@@ -35,7 +35,7 @@ async def dry_run(
     watcher: Watcher,
     servers: Servers | None = None,
 ) -> Estimate:
-    """Check everything as for a run, then count what it would ask, and ask nothing.
+    """Check everything as for a run, then count its calls without sending any.
 
     A `stop` ends it early, with an estimate from the cases that had ended. Servers that are given are left
     running.

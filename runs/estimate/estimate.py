@@ -1,4 +1,4 @@
-"""What a run would take, by a dry run of its cases. Arithmetic only."""
+"""Estimated use of a run, from a dry run of its cases. Arithmetic only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Correction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What was counted.
+    """Counts of a dry run.
 
     Attributes:
         cases: Those that the run would take, by its limit.

@@ -10,11 +10,11 @@ from serving.protocol.budget import Budget, BudgetSpent, Spend
 
 
 class Admission:
-    """Lets a case begin once what it may still take fits next to the cases that are under way.
+    """Lets a case begin once its remaining maximum fits next to the cases in progress.
 
-    What a case may take is what all its calls may use, by a forecast. That is several times what it does
-    take, so next to at most as many cases as have ended, the most that one of them took counts instead.
-    Nothing has to be exact: the budget itself refuses a call that might exceed it.
+    A case's maximum is the forecast maximum of all its calls. That is several times its actual use, so next
+    to at most as many cases as have ended, the highest use of one of them counts instead. Nothing has to be
+    exact: the budget itself refuses a call that might exceed it.
     """
 
     def __init__(
@@ -26,8 +26,7 @@ class Admission:
     ) -> None:
         """For one batch.
 
-        `forecast` is None where it is not known what a case takes; `answered` has what stored calls used, by
-        case.
+        `forecast` is None if the use of a case is unknown; `answered` has the use of stored calls, by case.
         """
         self._budget = budget
         self._forecast = forecast
@@ -66,9 +65,9 @@ class Admission:
         return True
 
     async def end(self, case_id: str, *, whole: bool, spent: BudgetSpent | None = None) -> None:
-        """A case that had begun is no longer under way.
+        """A case is no longer in progress.
 
-        `whole` tells whether all its calls were made; after a `spent`, no other case begins.
+        `whole` is whether all its calls were made; after a `spent`, no other case begins.
         """
         if not self._budget.limited:
             return
@@ -85,7 +84,7 @@ class Admission:
         self._largest = used if self._largest is None else self._largest.largest(used)
 
     def _expected(self) -> Spend | None:
-        """What a case takes; one that is under way and has used more shows that it can be more."""
+        """Expected use of a case; raised by one in progress that has used more."""
         known = self._largest
         if self._forecast is not None and self._ended < REHEARSED:
             known = self._forecast.spend.largest(known or Spend())

@@ -43,12 +43,12 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for.
+    """The user's request.
 
     Attributes:
         overrides: Values of the recipe that its origin does not have, by dotted field.
-        places: Files, folders and URLs of resources, by the name of their option; packaged samples, where
-            there are some, stand in for what is not given.
+        places: Files, folders and URLs of resources, by the name of their option; packaged samples, if any,
+            replace missing ones.
         prompt_files: Files that replace prompts of the recipe's version, by name.
         policies: Those that the run began with; none where it begins now.
         hosted: Public hosts that it was allowed then.
@@ -74,7 +74,7 @@ class Request:
 
 
 def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
-    """Where the resources of a run were when it began, by option; of those alone that a recipe reads."""
+    """Recorded paths of a run's resources by option, only for those that a recipe reads."""
     found: dict[str, Path] = {}
     for resource in find_system(recipe.system).resources:
         if resource.reads(recipe) is not None:
@@ -85,7 +85,7 @@ def recorded_places(manifest: Manifest, recipe: Recipe) -> dict[str, Path]:
 def recorded_request(
     manifest: Manifest, models: Mapping[Role, ModelName] | None = None, recipe: Recipe | None = None
 ) -> Request:
-    """What a run was made of, as a request; models and recipe may be others now."""
+    """A run's inputs as a request; models and recipe may be replaced."""
     recipe = recipe or make_recipe(manifest.recipe, manifest.recipe_origin)
     return Request(
         recipe=recipe,
@@ -104,7 +104,7 @@ def recorded_request(
 
 @dataclass(frozen=True)
 class Prepared:
-    """What cases run through: a graph, and what its nodes find in their context."""
+    """A graph that is ready for cases, and the context of its nodes."""
 
     recipe: Recipe
     system: System
@@ -143,13 +143,13 @@ class Assembly(Prepared):
 
     @property
     def case_keys(self) -> CaseKeys | None:
-        """What cases are ordered by; None where the order cannot matter."""
+        """Sort keys of cases; None if the order does not matter."""
         labels = LABEL_EVIDENCE in self.system.nodes
         return demonstration_keys(self.recipe, self.tools) if labels else None
 
 
 def tools_of(resources: Mapping[Resource, Opened]) -> dict[str, Any]:
-    """What opened resources give to nodes, by the name of the tool."""
+    """Tools of opened resources, by name."""
     return {name: tool for opened in resources.values() for name, tool in opened.tools.items()}
 
 
@@ -182,8 +182,8 @@ async def assemble(
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
 
-    `report` is called with what takes long, and with what was found out of the models. With `probing`, they
-    are asked what they can do, within `limits`. `recorded` are the models of the run that goes on.
+    `report` is called about slow steps and about findings on models. With `probing`, models are probed within
+    `limits`. `recorded` are the models of a resumed run.
 
     Raises:
         InputError: The case or key files.
@@ -203,7 +203,7 @@ async def assemble(
     prompts = replace_prompts(load_prompts(recipe.prompts, contracts), request.prompt_files, contracts)
     check_prompts(system, recipe, prompts, origin)
     connected = connect_roles(request.models, await servers.addresses(request.models.values()))
-    # What a shard shows must not depend on how many shards there are.
+    # A shard's prompts must not depend on the number of shards.
     running = source.unsharded
     opened = await open_resources(
         system.resources, ResourceRequest(recipe, origin, request.places, running, report)
@@ -298,8 +298,8 @@ def connect_roles(
 ) -> dict[Role, Backend]:
     """One backend for each distinct model, shared by its roles.
 
-    `addresses` says where models are served that name no server. They keep their names: a resumed run
-    starts a server of its own, at another address.
+    `addresses` has the servers of models without an address. They keep their names: a resumed run starts its
+    own server, at another address.
 
     Raises:
         ModelError: One cannot be used.
@@ -330,7 +330,7 @@ def demand_abilities(recipe: Recipe, backends: Mapping[Role, Backend]) -> None:
         return
     backend = backends["label"]
     if not backend.weighs_choices:
-        reason = "gives no log-probabilities"
+        reason = "does not return log-probabilities"
         if backend.abilities.may_think(backend.effort):
             reason = "thinks first, so its first token says nothing about its choice"
         raise ModelError(
@@ -347,7 +347,7 @@ async def _probe_roles(
     report: Report,
     limits: Limits,
 ) -> tuple[dict[Role, Backend], dict[Role, Findings]]:
-    """Each distinct model is probed once; a run that goes on keeps sending a seed or none, as it began."""
+    """Each distinct model is probed once; a resumed run sends a seed only if it did before."""
     probed: dict[int, tuple[Backend, Findings]] = {}
     for role, backend in backends.items():
         if id(backend) in probed:
@@ -372,6 +372,6 @@ async def _probe_roles(
 
 
 def _recorded_seed(recorded: Mapping[Role, Model] | None, role: Role, otherwise: bool | None) -> bool | None:
-    """What the run has recorded, or `otherwise` where it has recorded nothing."""
+    """The run's recorded value, or `otherwise` without one."""
     found = recorded[role].takes_seed if recorded and role in recorded else None
     return otherwise if found is None else found

@@ -67,12 +67,12 @@ class Options:
     Attributes:
         concurrency: Cases at once; None follows the limit of connections.
         given_limits: Those that the user names for a run that continues; the others come back as recorded.
-            None leaves `limits` as they are.
-        budget: What all sessions of the run may use together; what it leaves open stays as recorded.
-        probe: Whether servers are asked at the start what they can do.
+            None leaves `limits` unchanged.
+        budget: Budget of all sessions of the run together; unset values stay as recorded.
+        probe: Whether servers are probed at the start.
         on: The cluster that cases run on; None for this process.
         scratch: Where the run is written before it is published; None for its folder.
-        keep_going: Whether the session goes on even if its first cases are all degraded.
+        keep_going: Whether the session continues even if its first cases are all degraded.
     """
 
     command: str
@@ -118,7 +118,7 @@ async def run_batch(
     early, resumable. Without a `cluster`, cases run in this process; `run_case` runs each, if it is given.
 
     Raises:
-        RunStopped: The folder cannot be written any more; what was done is kept.
+        RunStopped: The folder cannot be written any more; finished work is kept.
         RunError: The file of reviews cannot be read.
     """
     manifest = folder.manifest
@@ -204,7 +204,7 @@ async def run_batch(
                     watcher.notify(degraded_notice(batch.degraded, folder.home, finished=finished))
             finally:
                 await client.aclose()
-            # Cases that never ran are still to be run by whoever ended the run early.
+            # Cases that never ran are left to the next session of a run that ended early.
             finished = finished and (only is None or ended_before)
             status = "finished" if finished else "interrupted"
             if finished:
@@ -223,7 +223,7 @@ async def run_batch(
         session.seconds = round(time.monotonic() - began, 3)
         elsewhere = 0.0 if cluster is None else cluster.processor_seconds
         session.processor_seconds = round(time.process_time() - used_before + elsewhere, 3)
-        # The disk may be full; the lines that were written say what was done.
+        # The disk may be full; the written lines record the work.
         with contextlib.suppress(OSError):
             folder.save_manifest()
         with contextlib.suppress(OSError):
@@ -239,7 +239,7 @@ class _Batch:
         away: Ids of cases that wait for batches, and are not run in this round.
         pending: Ids of cases that have begun and wait, or are going to.
         reviews: The reviews that count, as the session found them.
-        left_out: Whether a case of this round did not begin, for want of budget.
+        left_out: Whether a case of this round did not begin, for lack of budget.
     """
 
     folder: RunWriter
@@ -332,7 +332,7 @@ class _Batch:
     def _keep(self, result: CaseResult) -> None:
         case_id, status, error = (result.line[name] for name in ("case_id", "status", "error"))
         if error is not None and case_id in self.impaired:
-            # It has a result, and a failure is no better one.
+            # Keep its result, which is better than a failure.
             status, error = self.ended_well[case_id], None
             self.watcher.notify(f"case {case_id} failed this time, so it stays as it was")
         else:
@@ -365,7 +365,7 @@ class _Batch:
         return self.degraded is not None
 
     def _notify(self, case_id: str, error: Line) -> None:
-        """Tell of the first failures at once; of a dead server's thousands the summary tells."""
+        """Report the first failures at once; the summary reports a dead server's thousands."""
         self.notices += 1
         if self.notices <= MAX_NOTICES:
             self.watcher.notify(f"case {case_id} failed: {error['class']}: {error['message']}")
@@ -415,7 +415,7 @@ def degraded_notice(fault: str, path: Path, *, finished: bool) -> str:
 
 
 async def _in_rounds(batch: _Batch, rounds: Rounds, options: Options, stop: asyncio.Event) -> bool:
-    """Whether no case is left."""
+    """Run in rounds; returns whether no case is left."""
 
     async def one_pass(away: set[str]) -> bool:
         batch.away, batch.spent, batch.left_out = away, None, False
@@ -444,7 +444,7 @@ def _prices(assembly: Assembly, caps: BudgetCaps) -> Prices:
 
 
 def _budget(manifest: Manifest, journal: Journal) -> Budget:
-    """What is left of the run's budget after its earlier sessions.
+    """The rest of the run's budget after its earlier sessions.
 
     A retry replaces rejected replies in the journal, which the sessions still count: the larger one is right.
     """
@@ -456,7 +456,7 @@ def _budget(manifest: Manifest, journal: Journal) -> Budget:
 
 
 def _answered(manifest: Manifest, journal: Journal, budget: Budget) -> dict[str, Spend]:
-    """What the stored calls of each case used; a case does not use it again."""
+    """Use of each case's stored calls, which are not paid for again."""
     if not budget.limited:
         return {}
     prices = manifest.budget.prices
@@ -492,7 +492,7 @@ def _has_own_model(assembly: Assembly) -> bool:
 
 
 def _why_stopped(path: Path, error: Exception, command: str) -> str:
-    """What to say of an error that ended a session, and how to go on."""
+    """Message on an error that ended a session, with the command to continue."""
     if isinstance(error, JournalDamaged):
         return str(error)
     following = "retry" if command == "retry" else "resume"

@@ -1,4 +1,4 @@
-"""Whether a run uses what its calibrated recipe was calibrated with."""
+"""Whether a run uses the inputs that its calibrated recipe was calibrated with."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ CALIBRATION = "calibration"
 def shaped_by(
     system: System, recipe: Recipe, manifest: Manifest | None, resources: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What decides the labels of a run, as the fields of `CalibrationSettings` that compare it.
+    """Inputs that determine the labels of a run, as fields of `CalibrationSettings`.
 
-    `manifest` is that of the run whose votes the rule was chosen on; None where no model voted.
+    `manifest` is from the run whose votes the rule was chosen on; None if no model voted.
     """
     evidence = recipe.section(EvidenceSettings)
     roles: tuple[Role, ...] = ("label", "reflect") if evidence.reflects else ("label",)
@@ -59,7 +59,7 @@ def compare_with_calibration(
     cases: Iterable[Case | InvalidCase],
     compared: Mapping[str, Sequence[str]],
 ) -> dict[str, Any] | None:
-    """What `run.json` says of a calibrated recipe; None of any other."""
+    """Record of a calibrated recipe in `run.json`; None for other recipes."""
     made = recipe.find_section(CalibrationSettings)
     if made is None:
         return None

@@ -26,10 +26,10 @@ RECURSION_LIMIT = 500
 """Supersteps of a case; at worst each of 101 votes is asked for by itself, in three supersteps."""
 
 _INTERRUPT = "__interrupt__"
-"""LangGraph's name for what a graph waits for, among the values of its state."""
+"""LangGraph's key for interrupts, among the values of its state."""
 
 Tell = Callable[[str, Line], None]
-"""Called with the id of a case and what is known of a node, when it begins and when it ends."""
+"""Called with the id of a case and a line about a node, when it begins and when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ async def run_case(
     A case that a person has looked at runs from its start again, on replayed calls, so nothing has to be
     kept of it while it waits.
 
-    The graph needs a checkpointer where cases may wait for a person. There it goes on with `review`: without
-    one, or with one that was given on another result, the case stays waiting.
+    The graph needs a checkpointer where cases may wait for a person. It resumes with `review`: without one,
+    or with one for another result, the case keeps waiting.
 
     Raises:
         JournalError: The run itself cannot go on.
@@ -93,7 +93,8 @@ async def run_case(
                 given,
                 case_config(case.id),
                 context=context,
-                # `debug` tells supersteps too, and took 8 % more of the processor time of a scripted batch.
+                # `debug` also reports supersteps, but took 8 % more of the processor time of a scripted
+                # batch.
                 stream_mode=["tasks", "values"],
                 durability="exit" if graph.checkpointer else None,
             )
@@ -152,7 +153,7 @@ def case_line(
     failure: NodeFailure | None,
     results: Iterable[str],
 ) -> Line:
-    """What a case came to, for `cases.jsonl`."""
+    """Result of a case, for `cases.jsonl`."""
     calls = [call for line in trace for call in line["calls"]]
     line: Line = {
         "case_id": case_id,
@@ -181,7 +182,7 @@ def _labels(sentence_ids: Sequence[str], state: Mapping[str, Any]) -> dict[str, 
 
 
 def _fits(review: Review | None, case: Case, state: Mapping[str, Any]) -> TypeGuard[Review]:
-    """Whether the review is one of the labels that the case waits with now."""
+    """Whether the review is for the labels that the case is waiting with."""
     if review is None or review.labels is None:
         return False
     return review.independent or review.shown == fingerprint(

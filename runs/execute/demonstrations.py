@@ -1,4 +1,4 @@
-"""Pools of demonstrations: of case files, of reviewed cases, and of what a run labelled weakly."""
+"""Pools of demonstrations: from case files, reviewed cases, and weak labels of a run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from storage.errors import InputError
 
 
 class _IntentRecipe(Recipe):
-    """What the node reads where no system does: its defaults."""
+    """The node's settings without a system: its defaults."""
 
     system: str = "intents"
     intent: IntentSettings = IntentSettings()
@@ -47,7 +47,7 @@ _RECIPE = _IntentRecipe()
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What came of a build."""
+    """Result of a build."""
 
     count: int
     without_intent: int
@@ -66,8 +66,8 @@ async def build_from_files(
 ) -> Built:
     """Build a pool of the cases that have labels or an answer; the others are left out, and counted.
 
-    `effort` is that of the model that classifies intents. `source` says who labelled all of them; None where
-    each case says so itself.
+    `effort` is for the model that classifies intents. `source` is who labelled all cases; None if each case
+    states it.
 
     Raises:
         InputError: A case or key file.
@@ -76,7 +76,7 @@ async def build_from_files(
     """
     policies = hold_for((*inputs, *keys))
     take_cases(inputs, keys)
-    demand_scanned(inputs, keys, "whoever is shown the pool")
+    demand_scanned(inputs, keys, "anyone who is shown the pool")
     embedder = connect_embedder(embedding)
     files = find_cases(inputs, keys)
     summary = files.check()
@@ -100,7 +100,7 @@ async def build_from_files(
 async def _with_intents(
     cases: Sequence[Case], models: Sequence[str], effort: Effort | None, folder: Path, report: Report
 ) -> list[Case]:
-    """Classify the cases that have no intent; the calls are journaled beside the pool."""
+    """Classify the cases that have no intent; the calls are journaled next to the pool."""
     with Servers(report) as servers:
         roles = assign_roles(models, {})
         backends = connect_roles(roles, await servers.addresses(roles.values()))
@@ -142,7 +142,7 @@ async def _classified(cases: Sequence[Case], client: ModelClient, report: Report
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What came of adding.
+    """Result of adding cases.
 
     Attributes:
         count: Demonstrations in the new pool.
@@ -160,8 +160,8 @@ async def add_reviewed(
 ) -> Added:
     """Build a new pool of an old one and the reviewed cases of runs.
 
-    Where a case is in several, the last run counts. A pool excludes from its answers the case that asks, by
-    id and by text, so a reviewed case is no demonstration of itself.
+    Where a case is in several, the last run counts. A pool excludes the queried case from its answers, by id
+    and by text, so a reviewed case is never its own demonstration.
 
     `pool` was embedded with `embedding`; None is the packaged sample pool.
 
@@ -179,7 +179,7 @@ async def add_reviewed(
         run = RunFolder(path)
         policies += run.manifest.policies
         inputs = run.manifest.inputs
-        demand_scanned(inputs.case_files, inputs.key_files, "whoever is shown the pool")
+        demand_scanned(inputs.case_files, inputs.key_files, "anyone who is shown the pool")
         found = reviewed_cases(run)
         new |= {case.id: case for case in found.cases}
         if found.stale:
@@ -199,7 +199,7 @@ _SOURCE = "label_source"
 
 @dataclass(frozen=True, slots=True)
 class WeakKey:
-    """What came of a run.
+    """Key made from a run.
 
     Attributes:
         nothing_essential: Ids of those of them without an essential sentence.

@@ -1,4 +1,4 @@
-"""How far a batch is while its cases are under way: shown every moment, and written for other processes."""
+"""Expected progress of a batch while its cases run, for display and for other processes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LATE_S = 120.0
 """A request without a reply for so long is reported."""
 
 _PRIOR_CASES = 2
-"""What a forecast counts beside cases that have ended: short ones end first."""
+"""Weight of the forecast next to cases that have ended: short ones end first."""
 
 
 class Expectation:
-    """Calls that a case takes: what cases took, beside a rehearsal of the first ones where there was one."""
+    """Expected calls of a case, from ended cases and, if available, a rehearsal of the first ones."""
 
     def __init__(
         self, assembly: Assembly, skipped: Collection[str], progress: Progress, prices: Prices
@@ -69,7 +69,7 @@ class LateReplies:
         self._next = LATE_S
 
     def line(self, waited: Iterable[float]) -> str | None:
-        """What to report now, if anything; `waited` has the seconds of every request."""
+        """Message to report now, if any; `waited` has the seconds of every request."""
         late = [seconds for seconds in waited if seconds >= LATE_S]
         longest = max(late, default=0.0)
         if not late:

@@ -88,7 +88,7 @@ class _Window:
     sorted: bool = False
 
     def sort_once(self) -> None:
-        """Sort what is left by key and then by input order; cases that cannot run keep their places."""
+        """Sort the rest by key and then by input order; cases that cannot run keep their places."""
         if self.sorted or not self.sorting.done():
             return
         self.sorted = True
@@ -105,5 +105,5 @@ async def _keys_by_id(keys: CaseKeys, cases: Sequence[AnyCase]) -> dict[str, Cas
     try:
         return dict(zip((case.id for case in valid), await keys(valid), strict=True))
     except Exception:
-        # The order is a convenience. What is wrong is reported for the cases that meet it.
+        # The order is a convenience. Faults are reported for the cases that meet them.
         return {}

@@ -26,17 +26,17 @@ from serving.requests.client import ModelClient
 from serving.requests.dry_run import Write, without_model
 
 ESSENTIAL_SHARE = 0.25
-"""Of the sentences of a note."""
+"""Assumed share of essential sentences in a note."""
 
 DISSENT_SHARE = 0.05
 """Labels that a vote turns round, so that votes differ a little, as a model's do."""
 
 Foreseen = Mapping[str, Mapping[str, str]]
-"""By case: what the model is likely to say for a field of a reply."""
+"""Likely values of reply fields, by case."""
 
 
 def writer(system: System, recipe: Recipe, foreseen: Foreseen) -> Write:
-    """Makes replies up: what a node declares, else a value for each field of the schema."""
+    """Makes up replies: as declared by the node, else a value for each field of the schema."""
     made_up = {name: make for node in system.nodes for name, make in node.dry_replies.items()}
 
     def write(request: AnyRequest, sample: int) -> str:
@@ -121,13 +121,13 @@ REHEARSED = 3
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a case takes, as far as that is known before one has ended.
+    """Forecast of a case's use, before one has ended.
 
     Attributes:
         calls: Mean of a case.
-        spend: Of the largest case.
-        most: What the calls of the largest case may use at most.
-        largest_call: What the largest call may use at most.
+        spend: Use of the largest case.
+        most: Maximum use by the calls of the largest case.
+        largest_call: Maximum use by the largest call.
     """
 
     calls: float

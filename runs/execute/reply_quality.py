@@ -110,7 +110,7 @@ class FirstCases:
         in_rounds: Whether models answer in batches. Then all cases of a round decide, ended or not.
         finished: Those that have ended; in rounds, those of this round.
         degraded: Those of them that are degraded, by step.
-        passed: Whether a case has ended that is not, so that the session goes on.
+        passed: Whether a case has ended without degradation, so that the session continues.
     """
 
     cases: int

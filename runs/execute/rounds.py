@@ -1,8 +1,8 @@
 """Runs whose models answer in batches: cases go as far as they can, then batches go, then their answers come.
 
-Each round runs the graph of every case that waits for nothing, from its start over journalled calls up to the
-first calls without an answer. An open case is thus nothing but its rows in the journal. As a suspended graph
-it took 130 to 210 kB in a tamu run, which is 2 GB for 10,000 cases; running it again takes milliseconds.
+Each round runs the graph of every case that is not waiting, from its start over journalled calls up to the
+first calls without an answer. An open case is thus only its rows in the journal. As a suspended graph it took
+130 to 210 kB in a tamu run, which is 2 GB for 10,000 cases; running it again takes milliseconds.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Rounds:
                 await self.desk.look()
                 self._show()
                 if self.desk.held:
-                    # What was refused for now would be so again.
+                    # A batch that was rejected for now would be rejected again.
                     self.desk.held = False
                     if await _stopped(stop, pause):
                         return False

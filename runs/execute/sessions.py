@@ -1,4 +1,4 @@
-"""Start, resume and retry: what each runs, and when each is refused."""
+"""Start, resume and retry: the cases each runs, and when each is rejected."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ async def retry(
     """Run the failed cases again, and those that never ran. Rejected replies are asked for anew.
 
     With `corrected`, the case and key files are taken as they are now, and those cases run too that have
-    changed. With `impaired`, those run too that ended although something that was asked for them had failed:
-    what was answered is replayed, and one that fails altogether stays as it was.
+    changed. With `impaired`, completed cases with failed requests are rerun too: stored replies are replayed,
+    and a case that then fails altogether keeps its result.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
@@ -155,7 +155,7 @@ async def _ready(
 ) -> AsyncIterator[tuple[Assembly, RayCases | None]]:
     """All that the cases of a session need; with the workers of a cluster, where the user names one.
 
-    `recorded` is of the run that goes on.
+    `recorded` is from the resumed run.
     """
     if options.on is not None:
         demand_usable(request.models.values())
@@ -186,7 +186,7 @@ async def _continued(
     recipe: str | None = None,
     corrected: bool = False,
 ) -> AsyncIterator[tuple[RunWriter, Assembly, Callable[..., Awaitable[Status]]]]:
-    """A run that goes on: its folder, what it is made of once more, and what runs its cases.
+    """A resumed run: its folder, its assembly, and the function that runs its cases.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
@@ -212,7 +212,7 @@ async def _continued(
 
 
 async def _forget_failures(folder: RunWriter, assembly: Assembly, options: Options, report: Report) -> None:
-    """Have all asked for again that failed, but for what a lost batch holds that has come back."""
+    """Mark failed calls to be repeated, except those of a lost batch that has come back."""
     journal = Journal(folder.path / CALLS)
     try:
         journal.forget_rejected()
@@ -228,11 +228,11 @@ async def _forget_failures(folder: RunWriter, assembly: Assembly, options: Optio
 
 
 def _take_corrected(folder: RunWriter, assembly: Assembly, kept: set[str], report: Report) -> set[str]:
-    """Make the files of now those of the run, and drop what it has of cases that they have otherwise.
+    """Replace the run's files by the current ones, and drop its results for cases that differ.
 
     Returns:
-        Those of them that are as they were, with what the key says of them. Without the texts of before
-        that is none: then every case runs again, on replayed calls where its prompts are the same.
+        Ids of unchanged cases, including their keys. Empty if the earlier texts are missing: then every case
+        runs again, on replayed calls if its prompts are unchanged.
     """
     before, now = folder.manifest.inputs, assembly.manifest.inputs
     if before.sha256 == now.sha256:
@@ -290,7 +290,7 @@ def _refuse(folder: RunWriter) -> None:
 
 
 def reviewed_waiting(folder: RunFolder, report: Report = lambda _: None) -> set[str]:
-    """Ids of the cases that wait for a person and have a review of what they wait with.
+    """Ids of the cases that wait for a person and have a review of their current labels.
 
     `report` is called with a line about each review that was given on another result.
 

@@ -35,7 +35,7 @@ _OF_NODES = {*(one.name for one in fields(Context)), *(name for name in vars(Con
 
 @dataclass(frozen=True)
 class StudioContext:
-    """What a person sets in Studio; nodes find the attributes of `Context` here, as in a batch."""
+    """Settings of a person in Studio; nodes find the attributes of `Context` here, as in a batch."""
 
     model: str = field(default="embedded:smollm2-135m", metadata={"description": "model string of all roles"})
     recipe: str = field(default="demo", metadata={"description": "packaged recipe or recipe file"})

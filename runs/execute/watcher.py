@@ -1,4 +1,4 @@
-"""How far a batch is: for its watcher, and in a file for other processes."""
+"""Progress of a batch: for its watcher, and in a file for other processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from serving.protocol.request import Usage
 from storage.private import replacing
 
 PROGRESS = "progress.json"
-"""How far the session is, in its run folder while it goes on."""
+"""Progress of the current session, in its run folder."""
 
 
 class Pace(NamedTuple):
@@ -26,14 +26,14 @@ class Pace(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """How far a batch is; the counts of cases include those that ended in earlier sessions.
+    """Progress of a batch; counts of cases include those that ended in earlier sessions.
 
     Attributes:
         under_way: Cases that have begun and not ended.
         calls_a_case: Calls that a case is expected to take; None where that is not known yet.
         calls_ended: Calls of the cases that ended in this session, replayed ones included.
         away: Calls in batches that have not been harvested.
-        max_cost: Of all sessions; None is no limit.
+        max_cost: Cap on the cost of all sessions; None means unlimited.
     """
 
     total: int
@@ -51,7 +51,7 @@ class Progress:
 
     @property
     def cost(self) -> float | None:
-        """Of all sessions; None without prices."""
+        """Cost of all sessions; None without prices."""
         return None if self.usage.cost is None else self.earlier_cost + self.usage.cost
 
     @property
@@ -69,7 +69,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """Of the run: in calls where it can be said how many there will be, else in cases."""
+        """Completed share of the run: in calls if their number is known, else in cases."""
         left = self.calls_left
         if not self.calls_a_case or left is None:
             return self.ended / self.total if self.total else 1.0
@@ -140,7 +140,7 @@ class SilentWatcher:
 
 @runtime_checkable
 class NodeWatcher(Protocol):
-    """What a watcher may do besides: hear of the nodes of a case while it goes on."""
+    """Optional interface of a watcher: receives the nodes of a case while it runs."""
 
     def node(self, case_id: str, known: dict[str, Any]) -> None:
         """A node has begun or ended; `known` is what `CaseTrace.record` returns."""
@@ -148,7 +148,7 @@ class NodeWatcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What another process knows of a session that goes on: its counts, and the share of the run."""
+    """Progress of a running session as seen by another process: its counts, and the share of the run."""
 
     share: float
     under_way: int
@@ -176,7 +176,7 @@ _STALE_S = 60.0
 
 
 def read_progress(folder: Path) -> Written | None:
-    """How far a run is; None where none goes on, as far as can be seen."""
+    """Progress of a run; None if no session is seen to be running."""
     path = folder / PROGRESS
     try:
         if time.time() - path.stat().st_mtime > _STALE_S:

@@ -18,7 +18,7 @@ from storage.private import private_folder
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """What runs again.
+    """Node and case that run again.
 
     Attributes:
         step: Its step in the trace; the first one of the node, unless the user named another.
@@ -51,7 +51,7 @@ def find_fork_point(
         return ForkPoint(str(node), first, alone=False)
     found = next((line["node"] for line in trace if line["step"] == step), None)
     if found is None:
-        raise RunError(f"there is no step {step}; {_ran(trace)}")
+        raise RunError(f"step {step} not found; {_ran(trace)}")
     if node is not None and found != node:
         steps = ", ".join(str(line["step"]) for line in trace if line["node"] == node)
         raise RunError(f"step {step} is {found}; {node} ran at {steps}")
@@ -120,7 +120,7 @@ def new_folder(run: Path, number: int) -> Path:
 
 
 def changes(before: Manifest, after: Manifest, prompt_files: Mapping[str, Path]) -> Changes:
-    """What a fork does otherwise than its run: recipe values, models, prompts, demonstrations, ranker.
+    """Differences between a fork and its run: recipe values, models, prompts, demonstrations, ranker.
 
     Prompts are named by their hashes, or by the file that the user gave.
     """

@@ -51,8 +51,8 @@ class Inherited:
     """The beginning of a case as a fork takes it over.
 
     Attributes:
-        checkpointer: Holds one checkpoint, with the writes of what ran beside the fork's node.
-        events: LangGraph's task events of all executions that stay as they were.
+        checkpointer: Holds one checkpoint, with the writes of nodes that ran in parallel to the fork's.
+        events: LangGraph's task events of all inherited executions.
         tasks: Ids of those that began together with the fork's node.
         steps: Their steps in the recorded trace, in order.
     """
@@ -99,7 +99,7 @@ async def replay(
     `graph` is compiled with an `InMemorySaver`, and the models of `context` answer nothing.
 
     Raises:
-        RunError: What is inherited does not come out as the trace tells.
+        RunError: The replay of inherited steps does not match the trace.
     """
     assert isinstance(graph.checkpointer, InMemorySaver)
     taken = _Taken(point)
@@ -109,7 +109,7 @@ async def replay(
         {"case_id": case.id}, thread(case.id), context=context, stream_mode="debug", durability="sync"
     )
     try:
-        # Closed early, LangGraph still saves what has ended.
+        # Closed early, LangGraph still saves ended tasks.
         async with aclosing(events):
             async for event in events:
                 if event["type"] == "checkpoint":
@@ -153,7 +153,7 @@ class _Taken:
     ended: set[str] = field(default_factory=set)
 
     def take(self, event: Event) -> bool:
-        """Keep an event; false once it lies behind."""
+        """Keep an event; false once past the fork."""
         task = event["payload"]
         if event["type"] == "task":
             if -1 < self.last < event["step"]:
@@ -183,16 +183,16 @@ class _Taken:
             return False
         if self.names[step] == self.point.node and not self.point.alone:
             return False
-        # What failed beside the node has left nothing that could be taken over.
+        # A parallel task that failed has left nothing to inherit.
         return self.tasks[step] in self.ended and self.tasks[step] not in self.failed
 
     def stays(self, event: Event, tasks: frozenset[str]) -> bool:
-        """Whether an event is of an execution that is inherited; `tasks` are those of the last superstep."""
+        """Whether an event belongs to an inherited execution; `tasks` are from the last superstep."""
         return event["step"] < self.last or event["payload"]["id"] in tasks
 
 
 def _failed(task: Mapping[str, Any]) -> bool:
-    """Whether a task raised, or its node went on without the reply that it had asked for."""
+    """Whether a task raised, or its node continued without a requested reply."""
     result = task.get("result")
     decisions = result.get("decisions", ()) if isinstance(result, dict) else ()
     return task.get("error") is not None or any("error_class" in one["facts"] for one in decisions)
@@ -205,7 +205,7 @@ def _demand_equal(
     steps: Sequence[int],
     point: ForkPoint,
 ) -> None:
-    """Hold what is inherited against the trace: the same nodes, built on the same replies.
+    """Compare inherited steps with the trace: the same nodes, built on the same replies.
 
     A reply that could not be used may have been forgotten by a retry. It shaped nothing.
 
@@ -241,7 +241,7 @@ async def _checkpoint_before(graph: Graph, case_id: str, superstep: int) -> Chec
 
 
 async def _branch_off(saved: CheckpointTuple, tasks: frozenset[str], case_id: str) -> InMemorySaver:
-    """A thread of its own that goes on from a checkpoint as if all but `tasks` had not run yet.
+    """A new thread that continues from a checkpoint as if all but `tasks` had not run yet.
 
     LangGraph reruns all nodes of a superstep when it goes back to a checkpoint by its id. A thread whose
     latest checkpoint has some writes is one that was cut off in the middle: their tasks are done.
@@ -269,10 +269,10 @@ async def replay_run(
     recorded: Sequence[Line],
     report: Report,
 ) -> Inherited:
-    """Replay a case with what its run was made of; whatever the fork has too is shared with it.
+    """Replay a case with its run's assembly, which it shares with the fork where equal.
 
     Raises:
-        RunError: What is inherited does not come out as the trace tells.
+        RunError: The replay of inherited steps does not match the trace.
     """
     manifest = run.manifest
     resources = await _resources(manifest, recipe, assembly, report)
@@ -321,6 +321,6 @@ def _connect_recorded(manifest: Manifest, assembly: Assembly) -> dict[Role, Back
         try:
             found[role] = connect(parse_model_name(model.name))
         except (ModelError, WeightsError):
-            # Its prompts are then taken to fit, as nearly all do; the replay tells where they did not.
+            # Its prompts are then assumed to fit, as nearly all do; the replay detects those that did not.
             continue
     return found

@@ -1,4 +1,4 @@
-"""One case again from one of its nodes: a fork, in a run folder of its own beside the original."""
+"""Rerun of a case from one of its nodes: a fork, in a new run folder next to the original."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from storage.disks import writable
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """What the user wants to see once more, and what is to be otherwise this time.
+    """The user's request: the node to rerun, and the changes.
 
     Attributes:
         node: The node that the fork begins with; None where `step` says enough.
@@ -71,14 +71,14 @@ async def rerun(
 ) -> RunFolder:
     """Fork a case. The original is only read.
 
-    What ran before the node, and beside it, is taken over as it was; the node and all that follows run
-    again and ask anew. A fork without any change takes another seed than its run: the same seed would get
+    Steps before the node, and in parallel to it, are inherited unchanged; the node and its successors run
+    again with new requests. A fork without any change uses another seed than its run: the same seed would get
     the same replies.
 
     Raises:
-        RunError: The node did not run, the original is a fork, its case files have changed, or its journal
-            no longer holds what the node's input came from.
-        InputError, RecipeError, PromptError, ModelError: Before anything is asked.
+        RunError: The node did not run, the original is a fork, its case files have changed, or its journal no
+            longer holds the source of the node's input.
+        InputError, RecipeError, PromptError, ModelError: Before any request.
     """
     original = run.manifest
     _refuse_fork(run)
@@ -152,7 +152,7 @@ def _demand_writable(run: Path) -> None:
 
 
 def _alters(manifest: Manifest, recipe: Recipe, changed: Recipe, wanted: Rerun) -> bool:
-    """Whether the fork does anything otherwise: by the user's wish, or as a prompt was edited meanwhile."""
+    """Whether the fork differs: by the user's changes, or because a prompt was edited meanwhile."""
     names = {role: recorded_name(model.name) for role, model in manifest.models.items()}
     contracts = find_system(changed.system).contracts
     prompts = load_prompts(changed.prompts, contracts)

@@ -1,7 +1,7 @@
-"""Shards made into one run: what one machine would have written, or a refusal that names the shard at fault.
+"""Merge of shards into the run that one machine would have written; an error names the faulty shard.
 
-Nothing is held in memory but the ids that several parts share: lines go from file to file in the order of the
-input, passes of the trace are copied as they stand, and the journal is written in the order of its keys.
+Only the ids that several parts share are held in memory: lines go from file to file in the order of the
+input, passes of the trace are copied unchanged, and the journal is written in the order of its keys.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _STEP = 1000
 
 Report = Callable[[str], None]
 Step = Callable[[str, int, int], None]
-"""Called with what is done now, how much of it is done, and how much there is."""
+"""Called with the current task, its completed amount, and its total."""
 
 
 def merge(
@@ -68,7 +68,7 @@ def merge(
 ) -> RunFolder:
     """Make one run of its shards, which stay as they are.
 
-    It is built beside `out` and takes its place once it is whole, so a kill leaves nothing there.
+    It is built next to `out` and moved there once complete, so a kill leaves nothing there.
 
     With `allow_incomplete`, shards that have not ended are taken too, and missing ones done without; a resume
     of the new run runs their cases.
@@ -160,7 +160,7 @@ def _opened(path: Path) -> _Shard:
     run = RunFolder(path)
     part = run.manifest.inputs.shard
     if run.manifest.forked_from is not None or part is None:
-        raise RunError(f"{path}: is no shard; those are made by: evigraph run ... --shard I/N")
+        raise RunError(f"{path}: is not a shard; make shards with: evigraph run ... --shard I/N")
     refuse_purged(path)
     return _Shard(run, part)
 
@@ -169,7 +169,7 @@ def _refuse_foreign(shard: _Shard, first: _Shard) -> None:
     """Whatever shapes results is the same in all shards.
 
     Raises:
-        RunError: Names the shard and what is otherwise.
+        RunError: Names the shard and its difference.
     """
     one, other = first.run.manifest, shard.run.manifest
     pairs = [
@@ -187,7 +187,7 @@ def _refuse_foreign(shard: _Shard, first: _Shard) -> None:
 
 
 def _manifest(shards: Sequence[_Shard], report: Report) -> Manifest:
-    """What one machine would have recorded; sessions are those of all shards, in the order of their start."""
+    """Manifest that one machine would have recorded, with all shards' sessions in order of start."""
     first = shards[0].run.manifest
     manifests = [shard.run.manifest for shard in shards]
     for name, values in (
@@ -237,7 +237,7 @@ def _manifest(shards: Sequence[_Shard], report: Report) -> Manifest:
 class _ShardLines:
     """The lines of a shard, taken one by one in the order of the input.
 
-    Those of a finished run stand in that order; of any other their places are looked up first.
+    A finished run's lines are in that order; for others their offsets are looked up first.
     """
 
     def __init__(self, shard: _Shard, file: IO[bytes]) -> None:
@@ -252,7 +252,7 @@ class _ShardLines:
             self._look_up()
 
     def take(self, case_id: str) -> tuple[bytes, Line] | None:
-        """The last line of a case, sealed as it stands; None where the case has not ended."""
+        """The last line of a case, with its seal; None if the case has not ended."""
         if self._places is None:
             found = self._next
             if found is not None and found[1]["case_id"] == case_id:
@@ -324,8 +324,8 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
             if found is None:
                 if own.shard.finished:
                     raise RunError(
-                        f"{own.shard.run.path / CASES}: the line of case {case.id!r} is missing; see what is"
-                        f" whole: evigraph check {quoted(own.shard.run.path)}"
+                        f"{own.shard.run.path / CASES}: the line of case {case.id!r} is missing; check the"
+                        f" files: evigraph check {quoted(own.shard.run.path)}"
                     )
                 continue
             raw, line = found
@@ -353,12 +353,12 @@ def _merge_journals(shards: Sequence[_Shard], build: Path, report: Report, step:
     if journal.conflicts:
         report(
             f"{plural(journal.conflicts, 'call')} of several shards had different replies; the journal keeps"
-            " the first, and all cases keep what they came to"
+            " the first, and all cases keep their results"
         )
 
 
 def _merge_traces(shards: Sequence[_Shard], build: Path, step: Step) -> None:
-    """Put the passes one behind the other; each stands by itself, so their bytes stay as they are."""
+    """Concatenate the passes; each is independent, so their bytes are unchanged."""
     with (build / TRACE).open("wb") as target:
         for done, shard in enumerate(shards):
             step("traces", done, len(shards))
@@ -369,7 +369,7 @@ def _merge_traces(shards: Sequence[_Shard], build: Path, step: Step) -> None:
 
 
 def _end_of_trace(shard: _Shard) -> int:
-    """In bytes: what a kill has torn, and a last pass without its line, are left out.
+    """Length in bytes, without a torn end and without a last pass that lacks its line.
 
     Raises:
         RunError: A file of the shard is damaged.

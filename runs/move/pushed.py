@@ -1,7 +1,7 @@
 """Runs in object storage: pushed file by file, and a run there only once the list of its files is written.
 
-The name of each object ends with the SHA-256 of its content, so what is there under a name need not be sent
-again, and a newer state of a run lies beside the older one until its list takes the place of the old list.
+The name of each object ends with the SHA-256 of its content, so existing objects need not be sent again, and
+a newer state of a run is next to the older one until its list replaces the old list.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OF_SQLITE = ("-wal", "-shm", "-journal")
 _MAX_LIST = 64 << 20
 
 Step = Callable[[str, int, int], None]
-"""Called with what is done now, how many bytes of it are done, and how many there are."""
+"""Called with the current task, its completed bytes, and its total bytes."""
 
 
 class _Record(BaseModel):
@@ -53,7 +53,7 @@ class _Record(BaseModel):
 
 
 class Content(_Record):
-    """What a file holds."""
+    """Content of a file."""
 
     size: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -77,12 +77,12 @@ class Listing(_Record):
 
     @property
     def keys(self) -> set[str]:
-        """Of all objects that belong to it, or did."""
+        """Keys of all current and former objects."""
         return {_key(name, content) for name, content in self.files.items()} | set(self.left)
 
 
 class Pushed(NamedTuple):
-    """What a push has done.
+    """Result of a push.
 
     Attributes:
         files: How many the run has.
@@ -159,7 +159,7 @@ def pull(url: str, out: Path, step: Step) -> tuple[RunFolder, Listing]:
     """Make a folder of a run in object storage, whole or not at all.
 
     Raises:
-        RunError: There is no run, an object is missing or damaged, or `out` holds something already.
+        RunError: The run does not exist, an object is missing or damaged, or `out` is not empty.
         PolicyError: A policy forbids the host.
         StorageError: The storage cannot be reached.
         OSError: A file cannot be written.
@@ -189,7 +189,7 @@ def _fetch(store: ObjectStore, key: str, content: Content, target: Path) -> None
     with target.open("r+b") as file:
         if _hash(file) != content.sha256:
             raise RunError(
-                f"{store.url}/{key}: is damaged, its SHA-256 is not that of {LIST}; remove it there and push"
+                f"{store.url}/{key}: is damaged: its SHA-256 differs from {LIST}; remove it there and push"
                 " the run again"
             )
         flush(file)
@@ -204,7 +204,7 @@ def _whole_files(path: Path) -> Iterator[dict[str, Path]]:
         RunError: A journal cannot be read.
     """
     copies = path / _COPIES
-    # What a killed push has left.
+    # Left by a killed push.
     shutil.rmtree(copies, ignore_errors=True)
     found: dict[str, Path] = {}
     try:
@@ -221,13 +221,13 @@ def _whole_files(path: Path) -> Iterator[dict[str, Path]]:
 
 
 def _belongs(name: str) -> bool:
-    """Whether a file is no lock, was not left by a kill, is not made of others, and not SQLite's own."""
+    """Whether a file belongs to the run: not a lock, a leftover of a kill, a derived file or SQLite's."""
     hidden = name.startswith(".") and name != COPY
     return not (hidden or name == INDEX or (name.startswith(CALLS) and name.endswith(_OF_SQLITE)))
 
 
 def _whole(file: Path, copies: Path) -> Path:
-    """A file that can be copied as it stands.
+    """A file that can be copied unchanged.
 
     Raises:
         InputError: It is a link, or a pipe or the like.
@@ -247,7 +247,7 @@ def _whole(file: Path, copies: Path) -> Path:
         return copy
     except (sqlite3.Error, OSError) as error:
         raise RunError(
-            f"{file}: cannot be read: {error}; see what is whole: evigraph check {quoted(file.parent)}"
+            f"{file}: cannot be read: {error}; check the files: evigraph check {quoted(file.parent)}"
         ) from None
 
 
@@ -269,7 +269,7 @@ def _send(
     files: Mapping[str, Path],
     step: Step,
 ) -> int:
-    """Send what is missing; how many bytes.
+    """Send missing objects; returns the number of bytes.
 
     Raises:
         RunError: A file has changed meanwhile.
@@ -286,7 +286,7 @@ def _send(
 
 
 def _refuse_other(store: ObjectStore, identity: str) -> tuple[Listing | None, Listing | None]:
-    """What is there of this run: its list, and that of a push that was broken off.
+    """Existing lists of this run: the current one, and that left by an interrupted push.
 
     Raises:
         RunError: Another run is there.
@@ -315,7 +315,7 @@ def _read(store: ObjectStore, name: str) -> Listing | None:
             return None
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise RunError(f"{store.url}/{name}: {reason}; it was not written by this version") from None
-    # What stands there was written by others, and leads out of no folder.
+    # The names come from others, and must not lead out of the folder.
     left = [_HASHED.sub("", one) if _HASHED.search(one) else "" for one in listing.left]
     for one in (*listing.files, *left):
         parts = PurePosixPath(one).parts

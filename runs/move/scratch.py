@@ -37,12 +37,12 @@ _OTHERS_HAVE_IT_S = 5
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Where a session writes.
+    """Working folder of a session.
 
     Attributes:
         folder: Of all that is written elsewhere; None for the run's own folder.
-        every_minutes: Between publications while cases run; 0 for one at the end alone.
-        lost: Go on from what was published where the rest cannot be found.
+        every_minutes: Interval of publications while cases run; 0 publishes only at the end.
+        lost: Continue from the published state if the rest cannot be found.
     """
 
     folder: Path | None
@@ -56,11 +56,11 @@ async def writing(
 ) -> AsyncIterator[RunWriter]:
     """The one writer of a run for as long as a session lasts.
 
-    `manifest` is that of a new run; None for one that is there.
+    `manifest` is for a new run; None for an existing one.
 
     Raises:
-        RunError: No run, another process is writing it, or its last session left its work elsewhere.
-        RunStopped: What was done cannot be published; it is kept.
+        RunError: Not a run, another process is writing it, or its last session left its work elsewhere.
+        RunStopped: Finished work cannot be published; it is kept.
         OSError: A new folder cannot be written.
     """
     if scratch is not None and manifest is None and scratch.lost and scratch.folder is None:
@@ -87,7 +87,7 @@ async def writing(
         except Exception as error:
             failure = error
         if goes_on and failure is not None and not isinstance(failure, RunStopped):
-            # What a killed session has left may be damaged, so it stays where it is.
+            # Files left by a killed session may be damaged, so they are not moved.
             raise failure
         if goes_on or _manifest_of(place) != before:
             await _publish(place, out, scratch.folder)
@@ -121,13 +121,13 @@ def _begun(
             demand_empty(out)
         left = elsewhere(out)
         if left is not None and left.is_here and manifest is None:
-            report(f"going on with what is in {left.words}")
+            report(f"continuing with the files in {left.words}")
             yield Path(left.folder), True
             return
         if left is not None and manifest is None:
             if not scratch.lost:
                 raise left.refusal(out)
-            report(f"{out}: going on from what was last published; what is in {left.words} is given up")
+            report(f"{out}: continuing from the last published state; dropping the files in {left.words}")
         elif left is not None and left.is_here:
             # Of a session that was killed before it had published anything.
             shutil.rmtree(left.folder, ignore_errors=True)
@@ -156,7 +156,7 @@ def _give_up(out: Path, report: Callable[[str], None]) -> None:
             return
         if left.is_here:
             raise RunError(f"{left.refusal(out)}. It is there")
-        report(f"{out}: going on from what was last published; what is in {left.words} is given up")
+        report(f"{out}: continuing from the last published state; dropping the files in {left.words}")
         end_elsewhere(out)
 
 
@@ -164,13 +164,13 @@ def _new_folder(out: Path, folder: Path) -> Path:
     """A folder for this run alone, which other users may not enter, as they may share the one above it."""
     folder = folder.resolve()
     if folder.is_relative_to(out.resolve()):
-        raise RunError(f"--scratch {folder}: lies in the run's own folder; choose another")
+        raise RunError(f"--scratch {folder}: is inside the run's own folder; choose another")
     folder.mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix=f"evigraph-{out.resolve().name}-", dir=folder))
 
 
 def _take_over(out: Path, place: Path) -> None:
-    """Copy what a session goes on with.
+    """Copy the files that a session continues with.
 
     Raises:
         RunError: The journal is shared, cannot be read, or is open elsewhere.
@@ -188,7 +188,7 @@ def _take_over(out: Path, place: Path) -> None:
             copy_journal(journal, place / CALLS)
     except sqlite3.Error as error:
         raise RunError(
-            f"{out}: cannot be copied to --scratch: {error}; see what is whole: evigraph check {quoted(out)}"
+            f"{out}: cannot be copied to --scratch: {error}; check the files: evigraph check {quoted(out)}"
         ) from error
 
     # It has the texts of cases as they were before they were corrected, and is made anew where it is damaged.
@@ -198,7 +198,7 @@ def _take_over(out: Path, place: Path) -> None:
 
 
 def _end_log(out: Path, journal: Path) -> None:
-    """Have the journal need no file beside it, so that another one can take its place under readers.
+    """Make the journal a single file, so that another one can replace it while it is being read.
 
     Raises:
         RunError: Another process has it open.
@@ -230,12 +230,12 @@ async def _now_and_then(
             await _publish(folder.path, folder.home, scratch.folder)
         except RunStopped as error:
             if not told:
-                report(f"{error} (the run goes on)")
+                report(f"{error} (the run continues)")
             told = True
 
 
 async def _publish(place: Path, out: Path, scratch: Path) -> None:
-    """Publish a run as it is now, while it is written.
+    """Publish the current state of a run while it is being written.
 
     Raises:
         RunStopped: It cannot be; it is kept where it is.

@@ -1,7 +1,7 @@
 """Cases on a Ray cluster: workers run them, and one process, the driver, alone writes the run.
 
 On the driver `cases` hands cases out and begins those of a lost worker again, `workforce` asks Ray for
-workers, learns of those that come and go, and divides the user's limits among them, `member` talks with one
-of them, and `cluster` is what they run on. On each node of the cluster Ray starts an `actor`, in
-which a `worker` runs the cases that it is sent.
+workers, keeps track of them, and divides the user's limits among them, `member` talks to one of them, and
+`cluster` is where they run. On each node of the cluster Ray starts an `actor`, in which a `worker` runs the
+cases that it is sent.
 """

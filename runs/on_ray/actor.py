@@ -1,8 +1,7 @@
-"""What Ray starts on a node: a process that makes sure of its code, and is a worker then.
+"""Ray's actor on a node: a process that checks its code and then becomes a worker.
 
-Each call of `exchange` carries what the driver says and returns what the worker has to say, once there is
-something. A message of Ray takes some milliseconds of a processor, whatever is in it, so what is said in both
-directions shares one.
+Each call of `exchange` carries the driver's messages and returns the worker's, once there are any. A Ray
+message takes some milliseconds of processor time, whatever its size, so both directions share one.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Actor:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         strategy: Any = "SPREAD" if node is None else NodeAffinitySchedulingStrategy(node, soft=False)
-        # What Ray adds to the path of workers would let a folder `cases` here stand for the package.
+        # Ray's additions to the workers' path would let a folder `cases` here shadow the package.
         added = [str(Path.cwd()), str(Path(sys.argv[0]).resolve().parent)]
         options = _class().options(num_cpus=1, max_restarts=0, scheduling_strategy=strategy)
         self._handle = options.remote(added)
@@ -40,7 +39,7 @@ class Actor:
         return _read(await self._handle.begin.remote(hello, work))
 
     async def exchange(self, messages: Sequence[RelayMessage]) -> Sequence[RelayMessage]:
-        """Say something or nothing, and wait for what it has to say."""
+        """Send messages, if any, and wait for the worker's."""
         return _read(await self._handle.exchange.remote(pickle.dumps(messages)))
 
     async def take(self, messages: Sequence[RelayMessage]) -> None:
@@ -59,7 +58,7 @@ def _read(messages: bytes) -> Sequence[RelayMessage]:
 
 
 def _class() -> Any:
-    """The actor. It is sent as it stands here, so that a node without this version can say so itself."""
+    """The actor class. It is sent by value, so that a node without this version can report it."""
     import ray
 
     class EvigraphWorker:

@@ -53,7 +53,7 @@ class RayCases(Workforce):
         self._alone = asyncio.Lock()
 
     def start(self, client: ModelClient, journal: Journal, results: Iterable[str], cases_each: int) -> None:
-        """Take what the batch keeps, and let workers reach it.
+        """Take the batch's client and journal, and make them available to workers.
 
         `client` counts, and asks nothing; `results` are fields of the line of a case that failed with its
         workers.

@@ -1,4 +1,4 @@
-"""The cluster that cases run on: where it is, what it cannot run, how to connect, and its nodes."""
+"""The cluster that cases run on: address, limitations, connection, nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOCAL_STORE_BYTES = 200 << 20
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where cases run.
+    """Location of a cluster.
 
     Attributes:
         address: Host and port of the cluster; empty for the one that this process belongs to, else for a new
@@ -37,7 +37,7 @@ def parse_cluster(text: str, workers: int | None) -> Cluster:
     """Parse `ray[://HOST:PORT]`.
 
     Raises:
-        ValueError: Says what the form is.
+        ValueError: Names the expected form.
     """
     name, separator, address = text.partition("://")
     host, colon, port = address.rpartition(":")
@@ -69,14 +69,14 @@ def demand_usable(models: Iterable[ModelName]) -> None:
 
 
 def connect(where: Cluster) -> bool:
-    """Whether this process has started the cluster, which then ends with it.
+    """Connect; returns whether this process has started the cluster, which then ends with it.
 
     Raises:
         RunError: There is none at the address.
     """
     import ray
 
-    # Failures come as exceptions; the rest is for whoever runs the cluster.
+    # Failures come as exceptions; the rest is for the cluster's operators.
     logging.getLogger("ray").setLevel(logging.ERROR)
     handler = signal.getsignal(signal.SIGTERM)
     address = where.address or os.environ.get("RAY_ADDRESS", "")
@@ -96,7 +96,7 @@ def connect(where: Cluster) -> bool:
     except Exception as error:
         raise RunError(
             f"--on ray: cannot connect to {address or 'a new cluster'}: {' '.join(str(error).split())}; the"
-            " address is that of the head (its port is 6379 unless chosen otherwise), and a node of the"
+            " address is the head's (port 6379 by default), and a node of the"
             " cluster has to run on this machine"
         ) from None
     finally:
@@ -124,7 +124,7 @@ def live_nodes() -> dict[str, str]:
 
 
 def own_address() -> str:
-    """Of the node that this process belongs to, which is on its machine."""
+    """Address of this process's node, which is on its machine."""
     import ray
 
     return str(ray.util.get_node_ip_address())

@@ -13,10 +13,10 @@ from runs.on_ray.actor import Actor
 from serving.requests.relay import Desk, RelayMessage
 
 _SHIFT_S = 0.001
-"""What hearing leads to within this time, such as replies and the next case, is said in the next exchange."""
+"""Reactions to messages within this time, such as replies and the next case, go into the next exchange."""
 
 _NUDGE_S = 0.01
-"""What is to be said while an exchange waits is said after this time, unless one has come to its end."""
+"""Messages that arise while an exchange waits are sent after this time, unless it has ended."""
 
 
 class Lost(Exception):
@@ -30,10 +30,10 @@ class Member:
     Attributes:
         node: Id of the node that it is bound to; None where Ray chooses.
         place: The name of its node, once it is ready.
-        refused: Why it cannot be used; empty as long as it can.
-        under_way: What becomes of its cases, by their id.
-        widths: What it may use of each address; None until it may use any.
-        desk: Where it reaches journal, budget and rates.
+        refused: Why it cannot be used; empty while it can.
+        under_way: Outcomes of its cases, by id.
+        widths: Its share of each address; None until assigned.
+        desk: Access to journal, budget and rates.
         resized: Its confirmations of new widths, by number.
         task: The talk with it.
     """
@@ -58,7 +58,7 @@ class Member:
         self._news.set()
 
     async def talk(self, work: bytes, hear: Callable[[RelayMessage], None]) -> None:
-        """Have the worker started and talk with it until it is refused.
+        """Start the worker and talk to it until it is rejected.
 
         `work` is a pickled `Work`; `hear` is called with each thing that it says, in order.
 
@@ -90,7 +90,7 @@ class Member:
             except asyncio.CancelledError:
                 raise
             except Exception:
-                # What was said may not have arrived. The exchange that waits raises that the worker is gone.
+                # The message may not have arrived. The waiting exchange reports that the worker is gone.
                 await self.end()
                 return
 
@@ -100,7 +100,7 @@ class Member:
         return messages
 
     def lose(self) -> None:
-        """Let whoever waits for the worker know that it is gone."""
+        """Notify waiting tasks that the worker is gone."""
         self.lost = True
         for outcome in self.under_way.values():
             if not outcome.done():

@@ -1,7 +1,7 @@
-"""What a worker of a cluster does: the cases that it is sent, through the same runner as on one machine.
+"""Worker of a cluster: runs the cases it is sent, with the same runner as on one machine.
 
 It writes nothing. Answers, traces and lines of cases go to the process that has the run folder, which also
-knows what is stored, and keeps the budget and the rates (`serving.relay`).
+has the journal, the budget and the rates (`serving.relay`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _CODE = frozenset({".py", ".yaml"})
 _MIN_GATHER_S = 0.002
 _MAX_GATHER_S = 0.02
 _GATHER_SHARE = 0.02
-"""What cases have to say within this share of the time of a call is said together, within these bounds: a
-message takes some milliseconds of a processor, and a case that says something waits for the reply."""
+"""Messages of cases within this share of a call's time are sent together, within these bounds: a
+message takes some milliseconds of processor time, and the case waits for the reply."""
 
 _RECENT = 0.1
 """Weight of the latest request in the time of a call."""
@@ -55,7 +55,7 @@ _RECENT = 0.1
 
 @cache
 def code_sha256() -> str:
-    """Of all files that shape what a worker does."""
+    """Digest of all files that affect a worker's results."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         spec = find_spec(package)
@@ -73,11 +73,11 @@ _FOUND = ("constraints", "many_samples", "takes_seed", "logprobs", "abilities", 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run is made of, as it is sent to workers.
+    """A run's inputs, as sent to workers.
 
     Attributes:
         manifest: `run.json` in JSON; with the policies that it is held to, and the hosts that it is allowed.
-        found: What is known of each model.
+        found: Findings on each model.
     """
 
     manifest: str
@@ -101,7 +101,7 @@ class Work:
 
 
 class Worker:
-    """Runs cases side by side; what it is to do and what it has to say are messages."""
+    """Runs cases concurrently; receives tasks and sends results as messages."""
 
     def __init__(self, node: str) -> None:
         self._node = node
@@ -115,14 +115,14 @@ class Worker:
         self._used = time.process_time()
 
     async def begin(self, work: bytes) -> bytes:
-        """Open what the run needs, and say whether that went well.
+        """Open the run's resources, and report success or failure.
 
         `work` is a pickled `Work`.
         """
         try:
             self._prepared = await _open(pickle.loads(work), self._line)  # noqa: S301 - from our own process
         except Exception as error:
-            # Whatever it is: the run goes on without this worker, or does not begin.
+            # Any error: the run continues without this worker, or does not begin.
             return pickle.dumps([("refused", str(error) or type(error).__name__, self._node)])
         return pickle.dumps([("ready", self._node)])
 
@@ -178,7 +178,7 @@ class Worker:
         self._tell(("resized", number))
 
     def _counted(self) -> tuple[Any, float]:
-        """What was sent where since this was last asked, and the processor time that was used."""
+        """Traffic by host and processor time since the last call."""
         now, used = so_far(), time.process_time()
         sent, seconds = since(self._sent, now), used - self._used
         self._sent, self._used = now, used
@@ -186,7 +186,7 @@ class Worker:
 
 
 async def _open(work: Work, line: Line) -> tuple[Prepared, ModelClient]:
-    """Make ready what the run is made of, as far as cases need it.
+    """Prepare the run's inputs, as far as cases need them.
 
     Raises:
         RunError: It is not the same here.
@@ -240,7 +240,7 @@ async def _open(work: Work, line: Line) -> tuple[Prepared, ModelClient]:
 
 
 async def _warm_up(endpoint: Endpoint) -> None:
-    """Load now what the first request needs; a server that is away is left to its own time."""
+    """Load the first request's needs now; an unavailable server is left for later."""
     if endpoint.look is not None and endpoint.look.quick is not None:
         with contextlib.suppress(CallError):
             await endpoint.look.quick()

@@ -62,7 +62,7 @@ class Shares:
         ]
         known = [(one, widths) for one, widths in zip(sharing, parts, strict=True) if one.widths]
         await asyncio.gather(*(self._resize(one, _smaller(one.widths, new)) for one, new in known))
-        # A new one begins with the whole limits, so that the learnt share of them is that of a new run.
+        # A new one begins with the full limits, so that its learnt share equals a new run's.
         await asyncio.gather(*map(self._resize, sharing, parts))
 
     async def _resize(self, member: Member, widths: Widths) -> None:
@@ -87,7 +87,7 @@ class Workforce(ABC):
     """Has as many workers as are wanted, or one on each node, as far as Ray can place them.
 
     Attributes:
-        members: Those that are there or requested; a lost one is no longer among them.
+        members: Present or requested members; lost ones are removed.
         changed: Set whenever one may be free, ready or gone.
     """
 
@@ -150,7 +150,7 @@ class Workforce(ABC):
         self.changed.clear()
 
     def raise_failure(self) -> None:
-        """Raise what ends the run, if anything does, or if each worker is refused.
+        """Raise an error that ends the run, if there is one, or if every worker is rejected.
 
         Raises:
             CallError: The cluster does not answer, or no worker is left.
@@ -258,10 +258,10 @@ class Workforce(ABC):
 
     @abstractmethod
     def _hear_of_case(self, member: Member, message: RelayMessage) -> None:
-        """Take what a worker says of a case."""
+        """Handle a worker's message about a case."""
 
     def _hear(self, member: Member, message: RelayMessage) -> None:
-        """Do what a worker says.
+        """Handle a worker's message.
 
         Raises:
             JournalError: The journal cannot be written.

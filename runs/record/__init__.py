@@ -1,1 +1,1 @@
-"""The run folder: its files, what they hold, and their readers."""
+"""The run folder: its files, their content, and their readers."""

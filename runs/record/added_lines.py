@@ -1,4 +1,4 @@
-"""Files of JSON lines about cases beside a run that several processes add to; lines are only ever added."""
+"""Append-only files of JSON lines about cases next to a run, shared by several processes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AddedLines(Generic[Record]):
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
     def refresh(self) -> None:
-        """Take in what was added since.
+        """Read newly added lines.
 
         Raises:
             RunError: The file holds something else.
@@ -111,7 +111,7 @@ class AddedLines(Generic[Record]):
         return {case_id: list(records) for case_id, records in self._by_case.items()}
 
     def _lock(self) -> FileLock:
-        # A file of its own: the other ways of locking leave files beside it.
+        # A separate file, as other ways of locking leave files next to it.
         return FileLock(self.path.with_name(f".{self.path.name}.lock"), wait_s=_WAIT_S)
 
     def _size(self) -> int:

@@ -1,6 +1,6 @@
 """`audit.jsonl`: who did what with a run; lines are only added.
 
-No line holds a text of a case, a prompt or a reply. The log proves nothing: whoever can write the file can
+No line holds a text of a case, a prompt or a reply. The log proves nothing: anyone who can write the file can
 change it.
 """
 
@@ -46,7 +46,7 @@ _SEAL = "sha256"
 
 
 class AuditLine(NamedTuple):
-    """A line of the log, or what is wrong with it.
+    """A line of the log, or its fault.
 
     Attributes:
         fields: As they were written; None where the line cannot be read.
@@ -59,7 +59,7 @@ class AuditLine(NamedTuple):
 
 
 def act_for(person: str) -> None:
-    """Let what this task and those that it starts record be this person's; a process may act for several."""
+    """Attribute records of this task and its children to a person; a process may act for several."""
     _acting.set(person)
 
 
@@ -85,7 +85,7 @@ def record(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
 
 
 def record_if_possible(run: Path, event: Event, *, person: str = "", **facts: Any) -> None:
-    """The same for what is only read: a run on a disk that cannot be written may still be looked at."""
+    """Record a read access if possible: a run on a read-only disk may still be read."""
     with contextlib.suppress(OSError, InputError):
         record(run, event, person=person, **facts)
 
@@ -93,7 +93,7 @@ def record_if_possible(run: Path, event: Event, *, person: str = "", **facts: An
 def record_start(run: Path, manifest: Manifest, command: str, journal: Journal | None) -> None:
     """Record that a session has begun, and before that the end of one that was killed.
 
-    `journal` is the run's own, which knows what a killed session had got; None where others share it.
+    `journal` is the run's own, which has a killed session's replies; None if others share it.
 
     Raises:
         OSError: It cannot be written.
@@ -115,7 +115,7 @@ def record_start(run: Path, manifest: Manifest, command: str, journal: Journal |
 
 
 def record_end(run: Path, status: str, cases: int, hosts: Mapping[str, Traffic]) -> None:
-    """Record that a session has ended, and what it sent where.
+    """Record the end of a session, and its traffic by host.
 
     Raises:
         OSError: It cannot be written.
@@ -124,7 +124,7 @@ def record_end(run: Path, status: str, cases: int, hosts: Mapping[str, Traffic])
 
 
 def read_audit(run: Path) -> Iterator[AuditLine]:
-    """The lines of the log; none where there is no log.
+    """The lines of the log; empty without a log.
 
     Raises:
         RunError: It cannot be read.
@@ -141,12 +141,12 @@ def _read_log(path: Path) -> Iterator[AuditLine]:
         raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
     for number, line in enumerate(content.splitlines(keepends=True), start=1):
         fields = _fields(line)
-        fault = "it is no line of this log" if line.endswith(b"\n") else "it breaks off"
+        fault = "it is not a line of this log" if line.endswith(b"\n") else "it is truncated"
         yield AuditLine(number, fields, "" if fields is not None else fault)
 
 
 def sent_by(run: Path) -> dict[str, Traffic]:
-    """What the log of a run says that its sessions sent, by host."""
+    """Traffic of a run's sessions by host, from its log."""
     return _recorded([line.fields for line in read_audit(run) if line.fields is not None])
 
 
@@ -154,7 +154,7 @@ def kept_logs(run: Path, lines: Iterable[AuditLine]) -> Iterator[tuple[Path, int
     """The logs of shards that a merged run keeps.
 
     Yields:
-        Each log, how many lines it has, and what is wrong with it; empty where nothing is.
+        Each log, its number of lines, and its fault; empty if none.
 
     Raises:
         RunError: One cannot be read.
@@ -191,7 +191,7 @@ def _fields(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_torn(file: int) -> bool:
-    """Whether the last line breaks off, as after a power cut."""
+    """Whether the last line is truncated, as after a power cut."""
     length = os.fstat(file).st_size
     return length > 0 and os.pread(file, 1, length - 1) != b"\n"
 
@@ -218,5 +218,5 @@ def _as_fields(hosts: Mapping[str, Traffic]) -> dict[str, dict[str, int]]:
 
 
 def no_audit(run: Path) -> RunError:
-    """What to raise where a run has no log."""
-    return RunError(f"{run}: no {AUDIT} here: no run, one of an earlier version, or the log was taken away")
+    """Error for a run without a log."""
+    return RunError(f"{run}: no {AUDIT} here: not a run, a run of an earlier version, or the log was removed")

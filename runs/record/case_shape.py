@@ -74,7 +74,7 @@ def _validator(system: str) -> SchemaValidator:
 
 
 def _schema(annotation: Any) -> CoreSchema:
-    """What JSON has of a type. The values of a `Literal`, and keys of other versions, are free."""
+    """Schema of a type in JSON. The values of a `Literal`, and keys of other versions, are free."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in _SCALARS:
         return _SCALARS[annotation]

@@ -1,4 +1,4 @@
-"""A case in one row: what a table of cases shows, made of its line, its trace and its key."""
+"""A case as one row of a table of cases, from its line, its trace and its key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CaseSummary:
             essential (strict), and 0 or 1 for a verdict, or yes and no; None without labels of people in the
             key, and for a case that a reviewer labelled.
         votes_by_count: Number of sentences with 0, 1, ... essential votes.
-        outcome: What the case came to where it is not sentences: a verdict, yes or no, or how many exact
+        outcome: Result of the case if it is not sentences: a verdict, yes or no, or the number of exact
             answers; never a text.
         seconds: Wall-clock time of the last pass.
         started_at: Of the last pass, in seconds since 1970.
@@ -60,7 +60,7 @@ class CaseSummary:
 
 
 def summarise_line(line: Line) -> dict[str, Any]:
-    """The fields of a summary that a line of `cases.jsonl` tells."""
+    """Fields of a summary from a line of `cases.jsonl`."""
     labels, votes = line["labels"], line.get("usable_votes")
     counts = (line.get("vote_counts") or {}).values()
     return {
@@ -94,7 +94,7 @@ def summarise_pass(lines: Sequence[Line]) -> tuple[tuple[str, ...], float | None
 
 
 Scored = tuple[Literal["labels", "outcome"], list[str]]
-"""What a case or a key is scored by: ids of essential sentences, or the one outcome."""
+"""Scored part of a case or key: ids of essential sentences, or the single outcome."""
 
 
 def wanted_by_people(case: Case) -> Scored | None:
@@ -107,7 +107,7 @@ def wanted_by_people(case: Case) -> Scored | None:
 
 
 def given_by(line: Line) -> Scored | None:
-    """What a line is scored by; None where it has nothing of the kind."""
+    """Scored part of a line; None without one."""
     if line["labels"]:
         return "labels", essential_of(line)
     outcome = line.get("verdict") or line.get("exact_answer")

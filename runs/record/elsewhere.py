@@ -18,7 +18,7 @@ MARKER = ".scratch.json"
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Where a session writes a run.
+    """Folder where a session writes a run, outside the run's own.
 
     Attributes:
         folder: There; its folder is for this run alone.
@@ -31,7 +31,7 @@ class Elsewhere:
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the machine, and what the session wrote is there, and this user's alone."""
+        """Whether the session's files are on this machine and accessible only to this user."""
         if self.host != socket.gethostname():
             return False
         try:
@@ -48,19 +48,19 @@ class Elsewhere:
         return f"evigraph resume {quoted(run)} --scratch {quoted(Path(self.folder).parent)}"
 
     def refusal(self, run: Path) -> RunError:
-        """Why a run cannot be written where it lies, and what to do."""
+        """Error for a run that cannot be written in its folder, with advice."""
         return RunError(
-            f"{run}: a session has worked on it in {self.words} and did not end; go on with that on that"
-            f" machine: {self.resume_command(run)}; if that folder is lost, add --scratch-lost, which goes on"
-            " from what was last published"
+            f"{run}: a session has worked on it in {self.words} and did not end; resume it on that"
+            f" machine: {self.resume_command(run)}; if that folder is lost, add --scratch-lost, which"
+            " continues from the last published state"
         )
 
 
 def elsewhere(run: Path) -> Elsewhere | None:
-    """Where a session writes the run, be it under way or killed; None where that is its own folder.
+    """Folder where a running or killed session writes the run; None if it is the run's own.
 
     Raises:
-        RunError: The file that says so cannot be read.
+        RunError: The record of it cannot be read.
     """
     path = run / MARKER
     try:

@@ -31,7 +31,7 @@ MANIFEST = "run.json"
 CASES = "cases.jsonl"
 CALLS = "calls.sqlite"
 COPY = ".run.json.copy"
-"""What `run.json` held when it was last written, for the case that it is damaged."""
+"""Copy of `run.json` from its last write, in case it is damaged."""
 _LOCK = ".lock"
 
 Line = dict[str, Any]
@@ -43,16 +43,16 @@ def status_of(line: Line) -> str:
 
 
 def is_impaired(line: Line, flags: Collection[str]) -> bool:
-    """Whether a case has ended although a request of it had failed, or a step got no usable reply.
+    """Whether a case has ended although a request had failed or a step got no usable reply.
 
-    `flags` are those of its system that say so.
+    `flags` are its system's flags for this.
     """
     impaired = bool(line.get("degraded")) or not set(flags).isdisjoint(line["flags"])
     return line["error"] is None and impaired
 
 
 class CaseLine(NamedTuple):
-    """A whole line of `cases.jsonl`, or what is wrong with it.
+    """A complete line of `cases.jsonl`, or its fault.
 
     Attributes:
         number: From 1.
@@ -77,7 +77,7 @@ class RunFolder:
         """Open a run folder.
 
         Raises:
-            RunError: It has no run, one of another version, or one whose policy forbids what is going on.
+            RunError: It has no run, a run of another version, or one whose policy forbids the current use.
         """
         self.path = path
         self.home = path
@@ -92,7 +92,7 @@ class RunFolder:
             raise RunError(f"{path}: {error}") from None
 
     def read_manifest(self) -> Manifest:
-        """`run.json` as it is now.
+        """The current `run.json`.
 
         Raises:
             RunError: It cannot be read, or another version wrote it.
@@ -184,7 +184,7 @@ class RunFolder:
         return {case_id for case_id, found in latest.items() if found}
 
     def case_lines(self) -> Iterator[CaseLine]:
-        """Every whole line of `cases.jsonl`, damaged ones with what is wrong with them."""
+        """Every complete line of `cases.jsonl`, damaged ones with their fault."""
         path = self.path / CASES
         if not path.exists():
             return
@@ -202,14 +202,14 @@ class RunFolder:
         """A line of `cases.jsonl`.
 
         Raises:
-            Damaged: It is not what was written.
+            Damaged: It differs from the written content.
         """
         # Systems bring their nodes, and those langgraph.
         from runs.record.case_shape import misfit
 
         line = open_line(raw, sealed=self.manifest.sealed)
         if not isinstance(line.get("case_id"), str) or not {"status", "error"} <= line.keys():
-            raise Damaged("it is no line of a case")
+            raise Damaged("it is not a line of a case")
         if fault := misfit(line, self.manifest.system):
             raise Damaged(f"case {line['case_id']!r}: {fault}")
         line.pop(CHECKSUM, None)
@@ -366,7 +366,7 @@ def demand_empty(path: Path) -> None:
 
 
 def _is_leftover(path: Path) -> bool:
-    """Whether a file may have been left by a run that was killed before it had a manifest."""
+    """Whether a file may be a leftover of a run that was killed before it had a manifest."""
     return (
         path.name in (COPY, MARKER)
         or path.name.startswith(_LOCK)
@@ -396,7 +396,7 @@ def _open_for_append(path: Path) -> IO[bytes]:
 def take_lock(path: Path, *, from_elsewhere: bool = False) -> FileLock:
     """Keep all other writers off a run.
 
-    `from_elsewhere` tells that the caller knows what a session has written elsewhere.
+    `from_elsewhere`: the caller has the files that a session has written elsewhere.
 
     Raises:
         RunError: There is another one, or one that was killed has left its work elsewhere.
@@ -448,7 +448,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _not_utf8(value: object) -> Iterator[str]:
-    """Texts that stand for the bytes of names that are not UTF-8."""
+    """Texts that encode names that are not UTF-8."""
     if isinstance(value, str):
         if value.encode(errors="ignore").decode() != value:
             yield value

@@ -1,4 +1,4 @@
-"""Runs that lie below a folder: found, called `last` or by a tag, with what people wrote about them."""
+"""Runs below a folder: found by path, as `last` or by a tag, with people's remarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runs.record.manifest import RunError, quoted
 from storage.private import replacing
 
 ROOT = Path("out")
-"""Where runs lie that no `--out` put elsewhere."""
+"""Default folder of runs without `--out`."""
 LAST = "last"
 
 _REMARKS = "remarks.json"
@@ -24,7 +24,7 @@ _DEPTH = 6
 
 
 class Remarks(BaseModel):
-    """What people wrote about a run; nothing in the run reads it."""
+    """Remarks of people on a run, which the run itself never reads."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -55,10 +55,10 @@ def own_runs(root: Path = ROOT) -> list[Path]:
 def named_run(name: str, root: Path = ROOT) -> Path:
     """The folder that a user means: a path, `last`, a tag, or the name of a folder below `root`.
 
-    A path that exists is always meant as such. What is neither is returned as a path.
+    An existing path takes precedence. Anything else is returned as a path.
 
     Raises:
-        RunError: There is no last run, or several runs have the tag.
+        RunError: No run was found, or several runs have the tag.
     """
     path = Path(name)
     if path.exists() or len(path.parts) != 1 or path.is_absolute():
@@ -66,7 +66,7 @@ def named_run(name: str, root: Path = ROOT) -> Path:
     runs = own_runs(root)
     if name == LAST:
         if not runs:
-            raise RunError(f"{root}: no run here or below, so there is no last one")
+            raise RunError(f"{root}: no run here or below, so `last` is undefined")
         return runs[0]
     tagged = [run for run in runs if name in read_remarks(run).tags]
     if len(tagged) > 1:
@@ -76,7 +76,7 @@ def named_run(name: str, root: Path = ROOT) -> Path:
 
 
 def read_remarks(run: Path) -> Remarks:
-    """What was written about a run; nothing where there is none.
+    """Remarks on a run; empty without any.
 
     Raises:
         RunError: The file cannot be read.
@@ -95,7 +95,7 @@ def write_remarks(run: Path, remarks: Remarks) -> None:
     """Write it in one step.
 
     Raises:
-        RunError: There is no run.
+        RunError: It is not a run.
         OSError: It cannot be written.
     """
     if not (run / MANIFEST).is_file():

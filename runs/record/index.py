@@ -1,7 +1,7 @@
-"""What a viewer needs to know of a run at once, and where the rest stands: `index.sqlite` in the run folder.
+"""Index of a run for viewers: facts needed at once, and positions of the rest, in `index.sqlite`.
 
-The index is made of the other files and can be deleted at any time. It grows with the run: a refresh reads
-only what is new. Where the folder cannot be written it is kept in memory.
+The index is derived from the other files and can be deleted at any time. It grows with the run: a refresh
+reads only new content. If the folder cannot be written, it is kept in memory.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class RunIndex:
         self._places: dict[str, int] = {}
 
     def refresh(self, report: Report = lambda _: None) -> bool:
-        """Take in what the run has written since.
+        """Index new content of the run.
 
         Returns:
             Whether anything was new.
@@ -229,7 +229,7 @@ class RunIndex:
         self._database.close()
 
     def _read_texts(self, report: Report) -> bool:
-        """Case texts and keys, once for what the run says of its files."""
+        """Read case texts and keys, once for each record of the run's files."""
         inputs = self.folder.manifest.inputs
         if self._fact("texts_read") or self._texts_tried == inputs.sha256:
             return False
@@ -248,7 +248,7 @@ class RunIndex:
                 fault = str(error)
             if not fault:
                 self._set_fact("texts_read", "yes")
-                # Lines that were read without texts lack what the key says of them.
+                # Lines that were read without texts lack their keys.
                 self._set_fact("lines_end", "")
             self._set_fact("texts_fault", fault or words)
         return not fault
@@ -324,7 +324,7 @@ class RunIndex:
         if given is not None and comparable and not reviewed:
             found, gold = set(given[1]), set(ids)
             wrong = len(found ^ gold) if kind == "labels" else int(found != gold)
-            # What a failed case came to is no prediction.
+            # A failed case has no prediction.
             if line["status"] == "done":
                 counts = len(found & gold), len(found), len(gold)
         self._database.execute(
@@ -388,6 +388,6 @@ def _size(path: Path) -> int:
 
 
 def _tail(file: BinaryIO, end: int) -> str:
-    """The bytes before `end`, to tell a file that has grown from one that was written anew."""
+    """The bytes before `end`, to distinguish a file that has grown from a rewritten one."""
     file.seek(max(0, end - 64))
     return file.read(min(64, end)).hex()

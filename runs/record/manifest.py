@@ -37,9 +37,9 @@ from serving.protocol.thinking import Effort
 def recorded_source(
     manifest: Manifest, case_files: Sequence[Path] = (), keys: Sequence[Path] | None = None
 ) -> CaseSource:
-    """Where the cases of a run are read again: all that read them do it by this.
+    """Source of a run's cases; everything that rereads them uses it.
 
-    No `keys` are those beside the case files; None are those of the run.
+    Empty `keys` are those next to the case files; None are the run's.
 
     Raises:
         InputError: A file has moved, or a URL cannot be fetched.
@@ -71,7 +71,7 @@ CASE_FILES = "case files"
 """How `differences` calls them, and their keys."""
 
 MERGED = "merged"
-"""The record under `resources` of what a run was merged of."""
+"""Key under `resources` that records the shards of a merged run."""
 
 Status = Literal["running", "interrupted", "stopped", "finished"]
 """`stopped` is an end by a fault such as a full disk; a `finished` run may hold failed cases."""
@@ -99,12 +99,12 @@ def quoted(value: object) -> str:
 
 
 def repair_hint(path: Path) -> str:
-    """What to do about a damaged run, as the end of a message."""
-    return f"what is whole can be kept: evigraph check {quoted(path)} --repair"
+    """Advice on a damaged run, as the end of a message."""
+    return f"keep the intact part: evigraph check {quoted(path)} --repair"
 
 
 class RunStopped(RunError):
-    """A run that had to end in the middle; what it had done is kept."""
+    """A run had to end early; its finished work is kept."""
 
 
 class _Record(BaseModel):
@@ -144,12 +144,12 @@ class Inputs(_Record):
 
     @property
     def case_files(self) -> list[Path]:
-        """Where case files lie; those of URLs once they are read."""
+        """Paths of case files; for URLs once they are read."""
         return [input_path(text) for text in self.paths]
 
     @property
     def key_files(self) -> list[Path]:
-        """Where keys lie; those of URLs once they are read."""
+        """Paths of keys; for URLs once they are read."""
         return [input_path(text) for text in self.keys]
 
     @property
@@ -158,7 +158,7 @@ class Inputs(_Record):
 
 
 class Model(_Record):
-    """The model of one role, and what was found out about it at the start and while cases ran.
+    """The model of one role, with findings from the start and from running cases.
 
     `takes_seed` is None where it was not probed; no seed is sent then. `effort` is as requested, None for the
     provider's own; `not_sent` are sentences on values of the recipe that the model does not take.
@@ -181,20 +181,20 @@ class Model(_Record):
     not_sent: list[str] = []
 
     def learn(self, abilities: Abilities) -> None:
-        """Record what the service's refusals and replies have shown."""
+        """Record abilities learned from the service's rejections and replies."""
         self.thinks, self.limit_field = abilities.thinks, abilities.limit_field
         self.max_output, self.not_sent = abilities.max_output, list(abilities.not_sent)
 
 
 class BudgetCaps(_Record):
-    """What all sessions together may use; None is no limit. Prices are per million tokens, by model."""
+    """Caps for all sessions together; None means unlimited. Prices are per million tokens, by model."""
 
     max_tokens: int | None = None
     max_cost: float | None = None
     prices: Prices = {}
 
     def replaced_by(self, newer: BudgetCaps) -> BudgetCaps:
-        """What a later session asks for, and for the rest what is recorded."""
+        """Caps of a later session, with the recorded ones where it sets none."""
         return BudgetCaps(
             max_tokens=self.max_tokens if newer.max_tokens is None else newer.max_tokens,
             max_cost=self.max_cost if newer.max_cost is None else newer.max_cost,
@@ -226,16 +226,16 @@ _COUNTED = (
     *("calls", "replayed", "input_tokens", "output_tokens", "cached_tokens", "estimated"),
     *("thinking_tokens", "widened"),
 )
-"""What a session counts, as `Usage` does."""
+"""Fields of a session's counts, as in `Usage`."""
 
 
 class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
-    `cost` is None without prices; `stopped_by` says what ended the session early, such as its budget.
-    `seconds` are by a clock that is never set; None where it was killed, or an older version ran.
+    `cost` is None without prices; `stopped_by` is the cause of an early end, such as the budget.
+    `seconds` are by a clock that is never set; None if it was killed, or run by an older version.
     `processor_seconds` are those of this process while cases ran, in-process models included and servers not;
-    None where it was killed, or an older version ran. `estimated` counts calls whose tokens are estimated,
+    None if it was killed, or run by an older version. `estimated` counts calls whose tokens are estimated,
     because the server's own counts cannot be used. `thinking_tokens` are part of `output_tokens`; `widened`
     counts requests that repeat one whose thinking used up its limit, `retries` requests that were sent again,
     by error class.
@@ -276,12 +276,12 @@ class Session(_Record):
 
 
 class ForkedFrom(_Record):
-    """Where a run of one case branched off another run.
+    """Origin of a forked run of one case.
 
     Attributes:
         run: Folder of the other run as it was then.
         node: The first node that ran again.
-        changes: What is another value than in the other run: before and after, by name.
+        changes: Values that differ from the original run: before and after, by name.
     """
 
     run: str
@@ -333,7 +333,7 @@ class Manifest(_Record):
 
     Attributes:
         prompt_files: Files that replace prompts of the recipe's version, by the name of the prompt.
-        resources: What the run was made of beside models and prompts, by name, as each describes itself.
+        resources: Resources of the run other than models and prompts, by name, as each describes itself.
         limits: Limits to requests that differ from the defaults, as of the last session.
         policies: The data policies that the run is held to.
         hosted: Public hosts that the user allowed to see texts without a policy.
@@ -390,7 +390,7 @@ class Manifest(_Record):
 
     @property
     def later_sessions(self) -> bool:
-        """Whether any session went on with the run; those of the shards that it was merged of began it."""
+        """Whether any session continued the run; merged shards' sessions count as its beginning."""
         begun: int = self.resources.get(MERGED, {}).get("sessions", 1)
         return len(self.sessions) > begun
 
@@ -400,7 +400,7 @@ class Manifest(_Record):
 
     @property
     def total_cost(self) -> float:
-        """Of all sessions, those without prices left out."""
+        """Cost of all sessions, without those that lack prices."""
         return sum(session.cost or 0.0 for session in self.sessions)
 
     @property
@@ -414,7 +414,7 @@ class Manifest(_Record):
         return sum(ended) if ended else None
 
     def used(self, calls: int, input_tokens: int, output_tokens: int) -> Usage:
-        """What all sessions have used. A session that is under way or was killed has not recorded it.
+        """Use by all sessions. A session that is running or was killed has not recorded it.
 
         The counts are of the cases that have ended, by their lines.
         """
@@ -455,7 +455,7 @@ def own_version() -> str:
 
 
 def differences(recorded: Manifest, current: Manifest, compared: Mapping[str, Sequence[str]]) -> list[str]:
-    """What a resumed run would do differently from the recorded one, in words; empty if nothing.
+    """Differences between a resumed run and the recorded one, in words; empty if none.
 
     `compared` are fields of the records of resources that have to be the same, by record.
     """
@@ -490,7 +490,7 @@ def resource_changes(
 
 
 def model_identities(manifest: Manifest) -> dict[str, str]:
-    """Name and revision of the models by role; the address of a server is no part of what it answers."""
+    """Name and revision of the models by role; the server's address does not affect replies."""
     return {
         role: f"{recorded_name(model.name).identity} {model.revision}".rstrip()
         for role, model in manifest.models.items()

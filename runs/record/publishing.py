@@ -1,9 +1,9 @@
-"""The publisher of runs: what is written takes its place whole or not at all, whenever a kill comes.
+"""The publisher of runs: files appear completely or not at all, whenever the process is killed.
 
-A new run is built in a folder beside its place, and renamed. Files of a run that is there are first written
-whole into a folder below it, whose new name then makes them count: from then on they only have to be moved,
-and whoever opens the run does that where a kill has come between. In object storage a run is whole once the
-list of its files is there (`runs.move.pushed`).
+A new run is built in a folder next to its place, and renamed. Files of an existing run are first written
+completely into a folder below it, whose renaming commits them: from then on they only have to be moved, and
+the next process that opens the run does so after a kill. In object storage a run is complete once the list of
+its files is there (`runs.move.pushed`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_ONCE = 1 << 20
 
 
 def demand_free(out: Path) -> None:
-    """Ask whether a new run may stand here.
+    """Check that a new run may be written here.
 
     Raises:
         RunError: Something does already.
@@ -43,12 +43,12 @@ def demand_free(out: Path) -> None:
 def built_beside(out: Path, doing: str) -> Iterator[Path]:
     """A folder to build a run in, which takes its place at the end, an empty folder's too.
 
-    `doing`, such as `merging`, is the end of its name. What a killed process has left there is removed.
+    `doing`, such as `merging`, is the end of its name. Removes leftovers of a killed process.
 
     Raises:
         RunError: Another process is doing it for the same place.
     """
-    # Such as `.` has no name of its own.
+    # Such as `.`, which has no name.
     place = out.absolute()
     build = place.with_name(f".{place.name}.{doing}")
     private_folder(build)
@@ -74,11 +74,10 @@ def built_beside(out: Path, doing: str) -> Iterator[Path]:
 def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> None:
     """Let files take the place of those of a run, all or none; one process at a time may.
 
-    `files` are in the order in which they take their place, each with what is copied and how many bytes of
-    it.
+    `files` are in the order of replacement, each with its source and the number of bytes to copy.
 
     Raises:
-        RunError: What was published before cannot take its place.
+        RunError: Files published before cannot be moved into place.
         OSError: A file cannot be read or written; nothing has changed.
     """
     settle(run)
@@ -109,7 +108,7 @@ def copy_bytes(source: IO[bytes], target: IO[bytes], size: int) -> None:
 
 
 def settle(run: Path) -> None:
-    """Let what was published take its place, where a kill has come between; readers may, at any time.
+    """Complete a publication that was interrupted by a kill; readers may do so at any time.
 
     Raises:
         RunError: This user cannot.
@@ -138,7 +137,7 @@ def settle(run: Path) -> None:
 
 
 def flush(file: IO[bytes]) -> None:
-    """Have what was written on the disk for good."""
+    """Flush written data to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
@@ -165,5 +164,5 @@ def copy_journal(journal: Path, copy: Path) -> None:
     """
     with closing(open_to_read(journal)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
-        # Whoever opens it needs no file beside it then.
+        # A reader then needs only this file.
         target.execute("PRAGMA journal_mode=DELETE")

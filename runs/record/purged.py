@@ -17,7 +17,7 @@ PURGED = "purged.json"
 
 @dataclass(slots=True)
 class Purged:
-    """What was purged.
+    """Record of a purge.
 
     Attributes:
         whole: Whether these are all cases of the run.
@@ -39,7 +39,7 @@ class Purged:
 
 
 def purged_of(run: Path) -> Purged | None:
-    """What was purged of a run, None for nothing.
+    """Record of a run's purge; None without one.
 
     Raises:
         RunError: The file is damaged.
@@ -71,5 +71,5 @@ def refuse_purged(run: Path, case_id: str | None = None) -> None:
     purged = purged_of(run)
     if purged is not None and (case_id is None or case_id in purged.cases):
         raise RunError(
-            f"{run}: {purged.words}; what is asked for needs them. Its numbers: evigraph show {quoted(run)}"
+            f"{run}: {purged.words}; this command needs them. Its numbers: evigraph show {quoted(run)}"
         )

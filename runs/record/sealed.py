@@ -18,7 +18,7 @@ _DOCUMENT = re.compile(rb',\n  "crc32": "([0-9a-f]{8})"\n\}\n\Z')
 
 
 class Damaged(Exception):
-    """Bytes that are not what was written, in words."""
+    """Bytes differ from the written content; the message says how."""
 
 
 def seal_line(body: bytes) -> bytes:
@@ -40,7 +40,7 @@ def open_line(line: bytes, *, sealed: bool) -> dict[str, Any]:
     Lines of earlier versions have no checksum: `sealed` demands one.
 
     Raises:
-        Damaged: It is no object, or not the one that was written.
+        Damaged: It is not an object, or its seal does not match.
     """
     return _opened(line.removesuffix(b"\n"), _LINE, b"}", sealed=sealed)
 
@@ -51,7 +51,7 @@ def open_document(text: bytes, *, sealed: bool = False) -> dict[str, Any]:
     Files of earlier versions have no checksum: `sealed` demands one.
 
     Raises:
-        Damaged: It is no object, or not the one that was written.
+        Damaged: It is not an object, or its seal does not match.
     """
     return _opened(text, _DOCUMENT, b"\n}\n", sealed=sealed)
 

@@ -1,4 +1,4 @@
-"""The lines of a trace, one a node execution, made of LangGraph's task events; and `trace.jsonl.gz`.
+"""The lines of a trace, one per node execution, from LangGraph's task events; and `trace.jsonl.gz`.
 
 The file has one gzip member a pass, so that a pass is found, read and cut off by itself.
 
@@ -32,14 +32,14 @@ Line = dict[str, Any]
 _LENGTH = struct.Struct("<I")
 _TRAILER = struct.Struct("<II")
 _LEVEL = 1
-# gzip, deflate, an extra field; no time, no hint, unknown system; 8 bytes of field, "EG" with 4 of its own.
+# gzip, deflate, an extra field; no time, no hint, unknown system; 8 bytes of field, of which "EG" has 4.
 _START = b"\x1f\x8b\x08\x04" + bytes(4) + b"\x00\xff" + b"\x08\x00" + b"EG" + b"\x04\x00"
 _HEADER_SIZE = len(_START) + _LENGTH.size
 _SMALLEST = _HEADER_SIZE + 2 + _TRAILER.size
 
 
 class Place(NamedTuple):
-    """Where a pass is in the file, in bytes."""
+    """Position of a pass in the file, in bytes."""
 
     start: int
     end: int
@@ -59,8 +59,8 @@ class Member(NamedTuple):
     """A stretch of the file: a pass, or bytes that are none.
 
     Attributes:
-        lines: Of the pass; None where they cannot be read.
-        fault: What is wrong with the bytes; empty for a whole pass, and for the torn one that a kill leaves.
+        lines: Lines of the pass; None if they cannot be read.
+        fault: Fault of the bytes; empty for a complete pass, and for the torn one that a kill leaves.
     """
 
     start: int
@@ -76,7 +76,7 @@ class TraceFile:
         self._path = folder / TRACE
 
     def places(self, after: Place | None = None) -> Iterator[Place]:
-        """Where the passes are, in the order of writing; only whole ones.
+        """Positions of the complete passes, in the order of writing.
 
         Raises:
             RunError: There is more behind one of them than a torn one.
@@ -101,7 +101,7 @@ class TraceFile:
             start, size = content.find(_START), len(content)
             if start != 0:
                 first = size if start < 0 else start
-                yield Member(0, first, None, "" if start < 0 and _is_torn(content[:]) else "is no pass")
+                yield Member(0, first, None, "" if start < 0 and _is_torn(content[:]) else "is not a pass")
             while 0 <= start < size:
                 following = content.find(_START, start + 1)
                 end = size if following < 0 else following
@@ -132,7 +132,7 @@ class TraceFile:
 
 
 def open_for_append(folder: Path) -> IO[bytes]:
-    """Open at the end of the last whole pass; what a kill has torn is cut off.
+    """Open at the end of the last complete pass; a torn end is cut off.
 
     Unbuffered, so that a failed write leaves nothing behind.
 
@@ -153,7 +153,7 @@ def open_for_append(folder: Path) -> IO[bytes]:
 
 
 def _member_ends(path: Path, file: IO[bytes], start: int) -> Iterator[int]:
-    """Where whole members end. Behind the last one there is at most a torn one.
+    """Offsets of the ends of complete members. Only a torn one may follow the last.
 
     Raises:
         RunError: There is something else.
@@ -179,7 +179,7 @@ def _damage(path: Path, start: int, end: int | None = None, why: str = "") -> st
 
 
 def _is_torn(rest: bytes) -> bool:
-    """Whether this may be the beginning of a member, or what a loss of power leaves of one."""
+    """Whether this may be the beginning of a member, or its remains after a power cut."""
     if not rest.strip(b"\0"):
         return True
     if not rest.startswith(_START[: len(rest)]) or _START in rest[1:]:
@@ -189,7 +189,7 @@ def _is_torn(rest: bytes) -> bool:
 
 
 def _members_of(content: bytes, start: int, *, last: bool) -> Iterator[Member]:
-    """What stands between the beginnings of two members."""
+    """Members between the beginnings of two members."""
     lines, fault, size = _unpacked(content)
     end = start + len(content)
     if lines is None:
@@ -200,7 +200,7 @@ def _members_of(content: bytes, start: int, *, last: bool) -> Iterator[Member]:
     yield Member(start, start + size, lines, "" if claimed == size else "its length is damaged")
     if size < len(content):
         torn = last and _is_torn(content[size:])
-        yield Member(start + size, end, None, "" if torn else "is no pass")
+        yield Member(start + size, end, None, "" if torn else "is not a pass")
 
 
 def _unpacked(content: bytes) -> tuple[list[Line] | None, str, int]:
@@ -265,10 +265,10 @@ class CaseTrace:
     _executions: dict[str, _Execution] = field(default_factory=dict)
 
     def record(self, task: Mapping[str, Any], superstep: int) -> Line:
-        """Take the start or the end of a node, as the stream mode `tasks` tells it.
+        """Handle the start or end of a node from the stream mode `tasks`.
 
         Returns:
-            What is known of the execution by now, for whoever watches; `seconds` is None until it ends.
+            The execution so far, for watchers; `seconds` is None until it ends.
         """
         now = time.perf_counter() - self._begin
         if "result" not in task:
@@ -337,7 +337,10 @@ class CaseTrace:
 
 
 def _writers(key: str, reader: _Execution, executions: Sequence[_Execution]) -> list[int]:
-    """Steps that had written a key of the state before it was read; none wrote what a fan-out handed over."""
+    """Steps that had written a key of the state before it was read.
+
+    Values handed over by a fan-out have no writer.
+    """
     return [
         step for step, one in enumerate(executions) if key in one.writes and one.superstep < reader.superstep
     ]

@@ -24,8 +24,8 @@ def stored_spend(stored: Mapping[str, tuple[int, int, int]], prices: Prices) -> 
 def count_killed(sessions: Sequence[Session], journal: Journal, prices: Prices) -> None:
     """Record for the last of these sessions, if it was killed, what the journal has beyond the earlier ones.
 
-    A retry asks anew for rejected replies and replaces them in the journal, so this may be a little less than
-    what the session used, and never more.
+    A retry replaces rejected replies in the journal, so this may be slightly less than the session's use, and
+    never more.
     """
     if not sessions or sessions[-1].finished is not None:
         return

@@ -1,4 +1,4 @@
-"""What of a decision may leave without payloads: ids, counts and labels, no text of a case or of a model.
+"""Parts of a decision that may be sent without payloads: ids, counts and labels, no text of a case or model.
 
 Nodes declare what of each fact holds no text. A fact that none has declared is left out, but for numbers.
 """

@@ -1,1 +1,1 @@
-"""Reviews of cases and the pools and keys that are made of them."""
+"""Reviews of cases, and the pools and keys made from them."""

@@ -20,7 +20,7 @@ from storage.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class ReviewedCases:
-    """What people have reviewed of a run.
+    """Reviewed cases of a run.
 
     Attributes:
         cases: With the reviewed labels and answers as their gold, in input order.
@@ -34,8 +34,8 @@ class ReviewedCases:
 def reviewed_cases(run: RunFolder) -> ReviewedCases:
     """The cases whose labels or answer a person has reviewed, and no others.
 
-    What a review says nothing of stays as the run's key has it, if people made it: weak labels are dropped.
-    Labels of people stay true whatever the run comes to later, so stale reviews count, and are named.
+    Parts that a review leaves open stay as in the run's key if people made it; weak labels are dropped.
+    Labels of people stay valid when the run's result changes, so stale reviews count, and are named.
 
     Raises:
         RunError: Nothing is reviewed, or the case files have changed since the run began.
@@ -143,7 +143,7 @@ def _write(path: Path, cases: Sequence[Case]) -> None:
 def _with_reviews(
     run: RunFolder, labels: Mapping[str, Review], answers: Mapping[str, Review]
 ) -> Sequence[Case]:
-    """The cases that have one of either, in input order, with what it says as their gold."""
+    """The cases with labels or an answer, in input order, with these as their gold."""
     _refuse_changed_files(run)
     return [
         replace(case, gold=_reviewed(case.gold, labels.get(case.id), answers.get(case.id)))

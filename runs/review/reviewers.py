@@ -1,4 +1,4 @@
-"""Who is to review which case, and what the reviews of several people come to."""
+"""Assignments of cases to reviewers, and the combined result of several reviews."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REVIEWER: TypeAdapter[str] = TypeAdapter(Reviewer)
 
 
 class Assignment(OfCase):
-    """Who is to review a case; the last one of a case counts."""
+    """Assignment of a case to reviewers; the last one of a case counts."""
 
     reviewers: Annotated[tuple[Reviewer, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
     assigned_at: Moment
@@ -55,7 +55,7 @@ def names(given: str) -> list[str]:
     """Names of reviewers, separated by commas.
 
     Raises:
-        RunError: One is no name, or is given twice.
+        RunError: A name is invalid or repeated.
     """
     found = []
     for name in given.split(","):
@@ -78,7 +78,7 @@ def assign(
 ) -> list[Assignment]:
     """Give every case as many reviewers, and every reviewer as many cases, as far as that goes.
 
-    `case_ids` are in the order of their queues; what is `known` to be assigned stays, and counts.
+    `case_ids` are in the order of their queues; `known` assignments are kept, and count.
 
     Returns:
         The cases that get further reviewers, with all that they have then.
@@ -147,7 +147,7 @@ class Outdated(RunError):
 
 @dataclass(frozen=True)
 class Standing:
-    """What the reviews of one case come to.
+    """Combined result of the reviews of one case.
 
     Attributes:
         history: All its reviews, oldest first.
@@ -189,7 +189,7 @@ class Standing:
 
     @property
     def undecided(self) -> bool:
-        """Whether reviewers differ, and there is no decision between them."""
+        """Whether reviewers differ without an adjudication."""
         return self.adjudication is None and bool(self.differing)
 
     def seen_by(self, name: str, *, admin: bool = False) -> Standing:
@@ -203,7 +203,7 @@ class Standing:
         return f"{fingerprint(line)}-{len(self.history)}"
 
     def demand_view(self, line: Line, view: str) -> None:
-        """Require that a review is about what is there now.
+        """Require that a review is about the current result.
 
         `view` is what its reviewer was shown.
 
@@ -277,7 +277,7 @@ class ReviewedRun:
         return self.reviews.version, self.assignments.version
 
     def standing(self, case_id: str) -> Standing:
-        """What the reviews of a case come to.
+        """Combined result of the reviews of a case.
 
         Raises:
             RunError: A file holds something else.
@@ -285,7 +285,7 @@ class ReviewedRun:
         return Standing(self.assignments.by_case().get(case_id, ()), self.reviews.history(case_id))
 
     def standings(self) -> dict[str, Standing]:
-        """Of every case that is assigned or reviewed.
+        """Results of every case that is assigned or reviewed.
 
         Raises:
             RunError: A file holds something else.

@@ -1,4 +1,4 @@
-"""`reviews.jsonl`: what people said of a run's cases, beside the run; lines are only ever added."""
+"""`reviews.jsonl`: people's reviews of a run's cases, in its folder; append-only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_SECONDS = 7 * 24 * 3600
 
 Part = Literal["labels", "answer"]
 ShownLabel = Label | Literal["not-essential"]
-"""`not-essential` is what a run says of sentences; a reviewer tells supplementary from not relevant."""
+"""`not-essential` is a run's label; a reviewer distinguishes supplementary and not relevant."""
 
 DEFINITIONS: Mapping[Label, str] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ def _moment(value: str) -> str:
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:
-        raise fault(f"{value[:40]!r} is no time in ISO 8601") from None
+        raise fault(f"{value[:40]!r} is not an ISO 8601 time") from None
     if moment.utcoffset() != timedelta(0):
         raise fault(f"{value!r} is not in UTC")
     return value
@@ -77,16 +77,16 @@ Moment = Annotated[str, AfterValidator(_moment)]
 
 
 class Review(OfCase):
-    """What one person said of one case at one time.
+    """One person's review of one case at one time.
 
     Attributes:
         reviewed_at: When, UTC in ISO 8601.
         labels: Of every sentence, None where the review says nothing of labels.
         named: Ids that the reviewer labelled one by one; the others were confirmed as they were shown.
-        answer: The answer that the reviewer stands by, None where the review says nothing of it.
-        verdict: Whether that is the answer that was shown, or one of the reviewer's.
-        shown: Fingerprint of the result that the reviewer saw (`fingerprint`), of a blind review that of
-            the result at its time.
+        answer: The answer that the reviewer confirms or gives; None if the review leaves it open.
+        verdict: Whether it is the shown answer or the reviewer's.
+        shown: Fingerprint (`fingerprint`) of the result that the reviewer saw, or for a blind review the
+            result at its time.
         blind: Whether the reviewer saw no labels, neither the run's nor a key's nor those of others.
         unsure: Ids of the sentences whose label the reviewer is not sure of.
         seconds: How long the case was open before the reviewer; None where that was not measured.
@@ -119,14 +119,14 @@ class Review(OfCase):
 
     @property
     def independent(self) -> bool:
-        """Whether its labels do not rest on those of the run, and so outlast a new result."""
+        """Whether its labels are independent of the run's, and so outlast a new result."""
         return self.blind or self.adjudicates
 
     @property
     def corrected(self) -> list[str]:
         """Ids that the reviewer made essential, or no longer so, in the order of the note.
 
-        Whoever was shown no labels has corrected none.
+        A reviewer who was not shown labels has not corrected any.
         """
         if self.independent:
             return []
@@ -156,7 +156,7 @@ class Review(OfCase):
         return f"labels changed on {' '.join(changed)}" if changed else "labels confirmed"
 
     def reply(self) -> dict[str, Any]:
-        """What a graph that waits for this review goes on with.
+        """Value that resumes a graph waiting for this review.
 
         Raises:
             ValueError: The review says nothing of labels.
@@ -167,13 +167,13 @@ class Review(OfCase):
 
 
 def fingerprint(line: Mapping[str, Any]) -> str:
-    """SHA-256 of what a reviewer sees of a case: its labels and its answer."""
+    """SHA-256 of a case's result as shown to reviewers: labels and answer."""
     shown = [line["case_id"], line["labels"], line.get("answer")]
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
 def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
-    """Whether the case has come to another result since; a case that went on with the review has not.
+    """Whether the case's result has changed since; resuming with the review does not count.
 
     Labels that do not rest on the result are never stale.
     """
@@ -186,7 +186,7 @@ def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
 
 
 def labels_to_review(line: Mapping[str, Any], earlier: Review | None) -> Mapping[str, str]:
-    """What a review starts from: labels of the last review while it is not stale, else those of the run."""
+    """Initial labels of a review: the last review's unless stale, else the run's."""
     if earlier is not None and earlier.labels is not None and not is_stale(earlier, line):
         return earlier.labels
     labels: Mapping[str, str] = line["labels"]
@@ -194,7 +194,7 @@ def labels_to_review(line: Mapping[str, Any], earlier: Review | None) -> Mapping
 
 
 def confirmed(labels: Mapping[str, str]) -> dict[str, str]:
-    """What it means to leave labels as they are: a sentence that is not essential is not relevant."""
+    """Labels confirmed without changes: a sentence that is not essential is not relevant."""
     return {id_: "not-relevant" if label == "not-essential" else label for id_, label in labels.items()}
 
 
@@ -211,12 +211,12 @@ def make_review(
     unsure: Sequence[str] = (),
     seconds: float | None = None,
 ) -> Review:
-    """A review of a case as it stands, checked against it.
+    """Review of a case's current state, checked against it.
 
     Sentences that `labels` do not name are confirmed as shown, those that are not essential as not relevant;
-    None says nothing of labels. An `answer` confirms the shown one where it is the same. While it is not
-    stale, `earlier`, the last review of the case's labels, is what is shown. `shown` is the fingerprint of
-    what the reviewer saw, where that may have been some time ago.
+    None leaves labels open. An `answer` equal to the shown one confirms it. Unless stale, `earlier`, the last
+    review of the case's labels, is shown. `shown` is the fingerprint of the result that the reviewer saw, if
+    that may have changed.
 
     Raises:
         RunError: Something of it is wrong, in one line; or the case has changed since it was shown.

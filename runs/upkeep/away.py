@@ -1,4 +1,4 @@
-"""What a run has away in batches, read from its journal; nothing is asked."""
+"""Calls of a run that are in batches, read from its journal without requests."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Away:
         return sum(one.calls for one in self.batches)
 
     def next_command(self, run: Path) -> str:
-        """What a user would type to go on."""
+        """Command that continues the run."""
         written = elsewhere(run)
         return f"evigraph resume {quoted(run)}" if written is None else written.resume_command(run)
 
 
 def away_batches(run: Path) -> Away:
-    """What is away.
+    """Calls in batches.
 
     Raises:
         JournalError: The journal cannot be read.

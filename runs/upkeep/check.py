@@ -1,7 +1,7 @@
-"""Whether the files of a run are what was written, and what to keep where they are not.
+"""Check of a run's files for damage, and repair that keeps the intact part.
 
-Each file is compared with its own checksums and with what the others say of the same cases: a file that was
-cut at the end of a line is whole by itself.
+Each file is compared with its own checksums and with the others' records of the same cases: a file truncated
+at the end of a line looks intact by itself.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAMED = 5
 
 @dataclass(slots=True)
 class Check:
-    """What was found.
+    """Result of a check.
 
     Attributes:
         faults: Each in words, with file and place; empty where the run is whole.
@@ -62,7 +62,7 @@ class Check:
 
 
 def demand_whole(run: RunWriter) -> None:
-    """Look at all files of a run before it goes on: damage would change results, or be paid for.
+    """Check all files of a run before it continues: damage would change results or cost money.
 
     A last pass without its line is cut off: its case runs again.
 
@@ -113,7 +113,7 @@ def _opened(path: Path) -> Iterator[Journal | None]:
 
 
 def _whole_lines(run: RunFolder, found: Check) -> dict[str, Line]:
-    """The last whole line of each case, less what is long."""
+    """The last complete line of each case, without long values."""
     lines: dict[str, Line] = {}
     end = 0
     for one in run.case_lines():
@@ -167,7 +167,7 @@ def _not_stored(lines: Sequence[Line], journal: Journal | None) -> int:
     try:
         return sum(journal is None or not journal.has(call["key"]) for call in calls)
     except JournalError:
-        # What is damaged has been said.
+        # Damage has been reported.
         return 0
 
 
@@ -206,7 +206,7 @@ def _named(case_ids: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair came to.
+    """Result of a repair.
 
     Attributes:
         aside: Folder of the files as they were; None where nothing was damaged.
@@ -219,7 +219,7 @@ class Repaired:
 
 
 def repair_run(path: Path) -> Repaired:
-    """Keep what is whole of a run, so that a resume runs the rest again on the replies in the journal.
+    """Keep the intact part of a run, so that a resume reruns the rest on the replies in the journal.
 
     Raises:
         RunError: Another process is writing the run, or neither `run.json` nor its copy is whole.
@@ -248,18 +248,18 @@ def repair_run(path: Path) -> Repaired:
             run.manifest.counts = Counts.of(found.statuses.values())
             run.manifest.counts.impaired = len(run.impaired(find_system(run.manifest.system).impairments))
             write_manifest(path, run.manifest)
-        # It is made of the other files, and made anew.
+        # It is derived from the other files, and rebuilt.
         (path / INDEX).unlink(missing_ok=True)
         record_if_possible(path, "repaired", faults=len(found.faults), aside=f"{DAMAGED}/{aside.name}")
     return Repaired(found, aside, run.manifest.status != "finished" and run.manifest.forked_from is None)
 
 
 def _restore_manifest(path: Path, aside: Path) -> str:
-    """Take the copy of `run.json` where the file is damaged; what was wrong, empty if nothing was."""
+    """Restore `run.json` from its copy if damaged; returns the fault, empty if none."""
     try:
         RunFolder(path)
     except RunError as error:
-        fault = str(error).partition("; what is whole")[0]
+        fault = str(error).partition("; keep the intact")[0]
     else:
         return ""
     try:
@@ -292,7 +292,7 @@ def _kept_passes(run: RunFolder, lost: set[str]) -> Iterator[bytes]:
 
 
 def _rewrite(path: Path, aside: Path, content: Iterator[bytes]) -> None:
-    """Replace a file by what is whole of it; the file itself goes aside."""
+    """Replace a file by its intact part; the original is moved aside."""
     if not path.exists():
         path.touch(mode=0o600)
         return

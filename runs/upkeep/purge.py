@@ -51,7 +51,7 @@ Report = Callable[[str], None]
 
 @dataclass(slots=True)
 class Purge:
-    """What was removed, and what was left.
+    """Removed and kept files.
 
     Attributes:
         calls: Of the journal, with those of forks.
@@ -188,7 +188,7 @@ def _stripped(step: Line) -> Line:
 
 
 def _without_sentences(value: Any) -> Any:
-    """Ids, labels and numbers: what the program says of a reply stands in the next prompt too."""
+    """Keep ids, labels and numbers: the program's messages on a reply are also in the next prompt."""
     if isinstance(value, str):
         return "" if " " in value else value
     if isinstance(value, dict):

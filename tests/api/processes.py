@@ -14,7 +14,7 @@ from tests.evigraph import Started
 
 
 class Process:
-    """A service that was started by its command; its folder of runs is that of the place."""
+    """A service that was started by its command; its folder of runs is the place's."""
 
     def __init__(self, place: Place, *more: str | Path) -> None:
         """Start it, and wait until it serves."""

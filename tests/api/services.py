@@ -71,7 +71,7 @@ review: {disagreement: 0.3}
 
 
 class KnownTokens:
-    """One token a role, whose user has its name; any other name is that of a reviewer."""
+    """One token a role, whose user has its name; any other name is a reviewer."""
 
     async def caller(self, token: str, address: str) -> Caller | None:
         name = token.removeprefix("token of ")

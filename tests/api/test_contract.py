@@ -25,11 +25,11 @@ from api.offer import Limits
 from api.routes import application
 from tests.api.services import TOKENS, KnownTokens, Place
 
-# Schemathesis' own client imports a name from where anyio had it earlier, and closes no stream of its own.
+# Schemathesis' own client imports a name from where anyio had it earlier, and does not close its stream.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The anyio.abc.BlockingPortal alias:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning"),
-    # It draws addresses of its own; its plugin for pytest, which is not loaded, would ignore this too.
+    # It draws its own addresses; its plugin for pytest, which is not loaded, would ignore this too.
     pytest.mark.filterwarnings("ignore:Overriding standard format:hypothesis.errors.HypothesisWarning"),
 ]
 

@@ -53,7 +53,7 @@ def test_a_reviewed_case_goes_on_and_pays_for_its_answer_alone(client: Client, p
     assert line["labels"] == {"1": "not-essential", "2": "not-essential", "3": "essential"}
     new = place.calls[len(paid) :]
     assert new == ["answer note 0"]
-    # Whoever has seen the case wait hears how it went on.
+    # A client that has seen the case wait hears how it continued.
     more = client.events(id_, seen)
     assert [one["data"]["status"] for one in more if one["event"] == "case"] == ["done"]
     log = [json.loads(one) for one in (place.root / id_ / "audit.jsonl").read_text().splitlines()]

@@ -17,7 +17,7 @@ from tests.evigraph import ROOT
 
 
 def measured(name: str, *options: str) -> dict[str, Any]:
-    """What a benchmark prints in a process of its own."""
+    """Output of a benchmark in a separate process."""
     command = [sys.executable, "-m", "benchmarks", name, "--tiny", "--json", *options]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
     assert ended.returncode == 0, ended.stderr

@@ -76,7 +76,7 @@ xml_cases = st.builds(
 
 @st.composite
 def jsonl_cases(draw: st.DrawFn) -> Case:
-    """A case with everything that a JSON line holds, labels of its own sentences included."""
+    """A case with everything that a JSON line holds, including labels of its sentences."""
     sentence_ids = draw(st.lists(ids, unique=True, max_size=5))
     chosen = draw(st.none() | labels) if sentence_ids else None
     known = dict(zip(sentence_ids, chosen.values(), strict=False)) if chosen else None

@@ -136,8 +136,8 @@ def test_key_adds_to_what_a_line_says(tmp_path: Path) -> None:
 def test_summary(tmp_path: Path) -> None:
     path = tmp_path / "dev.xml"
     path.write_text('<annotations><case id="1"/><case/><case id="3"/></annotations>')
-    beside = key(tmp_path / "dev_key.json", _1="1")
-    digest = hashlib.sha256(path.read_bytes() + beside.read_bytes()).hexdigest()
+    sibling = key(tmp_path / "dev_key.json", _1="1")
+    digest = hashlib.sha256(path.read_bytes() + sibling.read_bytes()).hexdigest()
     assert find_cases([path]).check() == SourceSummary(cases=2, invalid=1, sha256=digest, selected=3)
 
 

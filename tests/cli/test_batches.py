@@ -29,7 +29,7 @@ MODELS = {
 
 
 class Service:
-    """An emulator of a provider's batches in a process of its own, and commands that ask it."""
+    """An emulator of a provider's batches in a separate process, and commands that call it."""
 
     def __init__(self, folder: Path, provider: str) -> None:
         self.folder = folder

@@ -12,7 +12,7 @@ ENTRY = {"QUESTION": "Does mint tea help?", "CONTEXTS": ["It did in 9 of 10."], 
 
 @pytest.fixture
 def scifact(tmp_path: Path) -> Path:
-    """Six claims, each on an abstract of its own."""
+    """Six claims, each on a different abstract."""
     (tmp_path / "scifact").mkdir()
     for number in range(6):
         claim = {"id": number, "claim": f"Claim {number}.", "cited_doc_ids": [number]}

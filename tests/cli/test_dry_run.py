@@ -1,4 +1,4 @@
-"""`evigraph run --dry-run` against a server whose tokens are words, beside the run that it foretells."""
+"""`evigraph run --dry-run` against a server whose tokens are words, compared with the predicted run."""
 
 from __future__ import annotations
 

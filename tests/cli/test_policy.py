@@ -50,7 +50,7 @@ def outgoing() -> Iterator[list[tuple[str, str]]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Cases with a policy beside them, a run of them, and what other commands send texts of."""
+    """Cases with a policy next to them, a run of them, and inputs of other commands that send texts."""
     folder = tmp_path_factory.mktemp("policy")
     write_cases(folder / "cases.jsonl", 2)
     write_recipe(folder)
@@ -133,7 +133,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 
 WITHOUT_A_HOST = {
-    # They read files and print, or write files beside them.
+    # They read files and print, or write files next to them.
     *("card", "cases import", "merge"),
     "purge",
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
@@ -167,7 +167,7 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
         for arguments in ways:
             # What an earlier command has opened must not be what refuses this one.
             gate.release()
-            # A corpus in a folder of its own has no policy next to it, nor has a bucket.
+            # A corpus in a separate folder has no policy next to it, nor has a bucket.
             alone = words == ("index", "build") or str(arguments[0]).startswith("gs://")
             policy = ("--policy", folder / "policy.yaml") if alone else ()
             refused = invoke(*words, *arguments, *policy)

@@ -1,4 +1,4 @@
-"""Lines that long work prints where there is no terminal."""
+"""Lines that long work prints without a terminal."""
 
 from __future__ import annotations
 

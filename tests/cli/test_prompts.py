@@ -63,8 +63,8 @@ def test_a_run_goes_on_with_the_prompt_that_it_was_given(folder: Path) -> None:
     given = run(folder, "--prompt", "classify_intent=own.yaml")
     assert given["prompt_files"] == {"classify_intent": str(folder / "own.yaml")}
     again = ("rerun", "run", "k0", "--from", "classify_intent")
-    (folder / "beside").mkdir()
-    assert evigraph("resume", folder / "run", folder=folder / "beside").code == 0
+    (folder / "sibling").mkdir()
+    assert evigraph("resume", folder / "run", folder=folder / "sibling").code == 0
     forked = evigraph(*again, folder=folder)
     assert forked.code == 0, forked.err
     assert list(manifest(folder / "run/forks/1")["forked_from"]["changes"]) == ["seed"]

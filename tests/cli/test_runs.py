@@ -87,7 +87,7 @@ def test_every_answer_of_a_run_is_verified() -> None:
     found = json.loads(evigraph("verify", "out/deep/two", "--ranker", "bm25", "--json").stdout)
     assert (found["answers"], found["sentences"], found["without_answer"]) == (2, 4, [])
     assert found["supported"] + found["weak"] + found["unsupported"] == 4
-    # Scores of words are no probabilities, so what they find is no rate of support.
+    # Word scores are not probabilities, so they do not yield a rate of support.
     assert found["supported_rate"] is None
     shown = evigraph("verify", "out/deep/two", "--ranker", "bm25", "--rows", "1").stdout
     assert "2 answers with 4 sentences" in shown and "no support" in shown

@@ -1,4 +1,4 @@
-"""Each command that the goldens do not run works once; what it does is a matter of its own tests."""
+"""Each command that the goldens do not run works once; other tests check its behaviour."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def typed(page: str) -> Iterator[list[str]]:
                 found = re.match(r"(?:\$ )?evigraph (.*)", line)
                 if found:
                     words = shlex.split(found[1], comments=True)
-                    # There is no run here.
+                    # No run is here.
                     yield ["out/run" if word == LAST else word for word in words]
 
 

@@ -1,4 +1,4 @@
-"""The job files of `deploy/`: what becomes of shards that are run, stopped and killed by them."""
+"""The job files of `deploy/`: outcomes of shards that they run, stop and kill."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def environment(folder: Path, index: int, **more: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def task(folder: Path, index: int, *command: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A task of the array, in a group of processes of its own; nothing of it is left afterwards."""
+    """A task of the array, in a new process group, of which nothing is left afterwards."""
     process = subprocess.Popen(
         command or ("bash", "array.sh"),
         cwd=folder,
@@ -213,7 +213,7 @@ def test_a_failed_case_does_not_keep_its_shard_from_being_merged(folder: Path) -
     for index in range(COUNT):
         with task(folder, index) as done:
             assert done.wait(timeout=300) == 0
-    # The pod of the merge takes the failed case for no failure of its own.
+    # The merging pod does not fail because of the failed case.
     with task(folder, 0, *command_of(jobs(JOB.read_text())[1])) as merge:
         assert merge.wait(timeout=300) == 0
     counts = RunFolder(folder / "night" / "run").manifest.counts

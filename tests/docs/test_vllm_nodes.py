@@ -74,7 +74,7 @@ def test_a_node_is_named_as_the_run_reaches_it(tmp_path: Path) -> None:
 
 def test_gpus_that_do_not_come_out_even_are_refused(tmp_path: Path) -> None:
     ended = start(tmp_path, REPLICA_GPUS="3")
-    assert (ended.returncode, ended.stderr) == (2, "GPUS=8 is no multiple of REPLICA_GPUS=3\n")
+    assert (ended.returncode, ended.stderr) == (2, "GPUS=8 is not a multiple of REPLICA_GPUS=3\n")
     assert not started(tmp_path)
 
 
@@ -87,7 +87,7 @@ def test_vllm_takes_every_argument(tmp_path: Path) -> None:
     python = os.environ.get("EVIGRAPH_TEST_VLLM_PYTHON")
     if not python:
         pytest.skip("set EVIGRAPH_TEST_VLLM_PYTHON to an interpreter that has vLLM")
-    # The engine's arguments look their model up, so a folder stands in for it.
+    # The engine's arguments look their model up, so a folder replaces it.
     assert start(tmp_path, str(make_model(tmp_path / "tiny"))).returncode == 0
     # After `-m` and the name of the module.
     commands = [command[2:] for _, command in started(tmp_path)]

@@ -1,4 +1,4 @@
-"""Agreement of reviewers equals that of scikit-learn, statsmodels and krippendorff."""
+"""Agreement of reviewers equals scikit-learn's, statsmodels' and krippendorff's."""
 
 from __future__ import annotations
 

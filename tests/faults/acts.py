@@ -52,12 +52,12 @@ def killed_for(seconds: float) -> Act:
 
 
 def too_many(retry_after: str | None) -> Act:
-    """429, with the pause that the server asks for; `date` stands for a second from now."""
+    """429, with the pause that the server asks for; `date` means a second from now."""
 
     async def act(exchange: Exchange) -> None:
         value = retry_after
         if value == "date":
-            # An HTTP date has whole seconds, so that of now plus two lies one to two seconds ahead.
+            # An HTTP date has whole seconds, so now plus two is one to two seconds ahead.
             value = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
         headers = {} if value is None else {"Retry-After": value}
         await exchange.send(429, {"error": {"message": "Too many requests"}}, headers)

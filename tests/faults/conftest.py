@@ -42,7 +42,7 @@ def start_server() -> Iterator[StartServer]:
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcomes]:
-    """The selected scenarios of a module, run side by side; a test asks for the result of its own."""
+    """The selected scenarios of a module, run side by side; a test requests its own result."""
     scenario: Scenario = request.module.scenario
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
     names = [str(item.callspec.params["name"]) for item in items if item.module is request.module]

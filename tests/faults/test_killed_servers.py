@@ -1,4 +1,4 @@
-"""Servers that are killed and come back, alone and beside another one."""
+"""Servers that are killed and come back, with and without another one."""
 
 from __future__ import annotations
 

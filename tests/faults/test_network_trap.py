@@ -21,7 +21,7 @@ pytestmark = pytest.mark.scale
 def commands(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     tools = all(map(shutil.which, ("ip", "mount", "unshare")))
     if not tools or subprocess.run(shlex.split("unshare --net --mount true"), capture_output=True).returncode:
-        pytest.skip("a network of its own needs Linux, root, iproute2 and util-linux")
+        pytest.skip("a separate network needs Linux, root, iproute2 and util-linux")
     apart = shlex.split("unshare --net --mount --fork --kill-child")
     folder = tmp_path_factory.mktemp("trap")
     command = [*apart, sys.executable, "-m", "tests.faults.network_trap", str(folder)]

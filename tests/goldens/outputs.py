@@ -201,7 +201,7 @@ def commands() -> Iterator[tuple[str, ...]]:
 
 
 def leaves() -> set[str]:
-    """Every command that is no group."""
+    """Every command that is not a group."""
     names = [" ".join(words) for words in commands() if words]
     return {one for one in names if not any(other.startswith(f"{one} ") for other in names)}
 
@@ -244,7 +244,7 @@ def type_text(annotation: Any, option: Any) -> str:
 
 
 def system_of(recipe: Path) -> str:
-    """Which graph a packaged recipe is for; empty if there is no such recipe."""
+    """Graph of a packaged recipe; empty if the recipe is unknown."""
     if not recipe.is_file():
         return ""
     lines = recipe.read_text("utf-8").splitlines()

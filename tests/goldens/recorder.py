@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 typer.main.get_command = functools.cache(typer.main.get_command)
 
 WIDTH = 200
-"""So wide that no absolute path is wrapped: its length is that of the checkout."""
+"""So wide that absolute paths are never wrapped, as their length depends on the checkout."""
 
 VARYING = tuple(
     (re.compile(pattern, re.MULTILINE | re.DOTALL), replacement)
@@ -59,7 +59,7 @@ VARYING = tuple(
         (r"(\d\.\d{11})\d+(?![\de])", r"\1~"),
     )
 )
-"""What no two runs have alike, and what stands for it."""
+"""Values that differ between runs, and their placeholders."""
 
 STARTED = "2026-01-01T00:00:00+00:00"
 FINISHED = "2026-01-01T00:00:01+00:00"
@@ -169,7 +169,7 @@ def watch(event: str, arguments: tuple[object, ...]) -> None:
 
 
 ONE_AT_A_TIME = ("--concurrency", "1")
-"""Cases of a trace stand in the order in which they ended."""
+"""Cases of a trace are in the order in which they ended."""
 
 
 def evigraph(arguments: Iterable[str], width: int) -> tuple[int, str, str]:

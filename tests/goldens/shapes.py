@@ -88,7 +88,7 @@ def _figures(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _with_intervals(values: Any, intervals: dict[str, Any]) -> Any:
-    """Scores of a dictionary with the intervals that stand beside it."""
+    """Scores of a dictionary with their intervals."""
     if not isinstance(values, dict) or not intervals.keys() & values.keys():
         return values
     return {key: {"value": one, "interval": intervals.get(key)} for key, one in values.items()}

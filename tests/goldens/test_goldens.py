@@ -32,7 +32,7 @@ def texts(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """All of them as they are now, recorded by one process of its own."""
+    """All current outputs, recorded by a separate process."""
     goldens, scratch = tmp_path_factory.mktemp("goldens"), tmp_path_factory.mktemp("scratch")
     environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     environment |= {"PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "TERM": "dumb", "NO_COLOR": "1", "TZ": "UTC"}

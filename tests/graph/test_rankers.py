@@ -1,4 +1,4 @@
-"""Routes of recipes in which a ranker votes on evidence, alone or beside the model."""
+"""Routes of recipes in which a ranker votes on evidence, with or without the model."""
 
 from __future__ import annotations
 

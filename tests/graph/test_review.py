@@ -1,4 +1,4 @@
-"""The graph waits where votes disagree, and goes on with a person's labels."""
+"""The graph waits if votes disagree, and continues with a person's labels."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NODES = [
     for node in system.nodes
 ]
 OF_A_FAN_OUT = {reflect_on_labels: {"vote"}}
-"""Keys that a `Send` gives beside those of the state."""
+"""Keys that a `Send` adds to the state's."""
 
 
 def keys(system: System) -> set[str]:

@@ -1,4 +1,4 @@
-"""The routes through question interpretation and answer alignment: what ArchEHR-QA asks beside the paper."""
+"""The routes through question interpretation and answer alignment: ArchEHR-QA beyond the paper."""
 
 from __future__ import annotations
 

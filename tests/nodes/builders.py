@@ -247,7 +247,7 @@ class Bench:
 
 
 def with_tools(context: Context, tools: Mapping[Tool[Any], Any]) -> Context:
-    """The same context with these tools beside its own, or in their place."""
+    """The same context with these tools added or replaced."""
     return replace(context, tools={**context.tools, **{tool.name: one for tool, one in tools.items()}})
 
 

@@ -1,4 +1,4 @@
-"""Answers from retrieved sentences: the prompt, what fits it, what becomes of the reply."""
+"""Answers from retrieved sentences: prompt, fitting, handling of replies."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
-    """Small models on several threads, beside other tests, mostly wait for each other."""
+    """Small models on several threads mostly wait for each other while other tests run."""
     import torch
 
     before = torch.get_num_threads()

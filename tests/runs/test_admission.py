@@ -107,7 +107,7 @@ async def test_a_case_that_is_larger_than_the_budget_leaves_it_unbroken(forecast
 
 
 async def test_a_case_under_way_that_takes_more_holds_others_back() -> None:
-    # By what has ended, 40 tokens, a third would fit beside the large one.
+    # By what has ended, 40 tokens, a third would fit next to the large one.
     sizes = {"large": 110, "small": 40, "third": 40, "fourth": 40}
     ended, used, why = await run(200, sizes, Forecast(4, Spend(40), Spend(45), Spend(CALL)))
     assert sorted(ended) == ["large", "small", "third"]

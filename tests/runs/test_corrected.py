@@ -1,4 +1,4 @@
-"""A run goes on with corrected case files: what changed runs anew, and nothing else."""
+"""A run continues with corrected case files: only changed cases run again."""
 
 from __future__ import annotations
 

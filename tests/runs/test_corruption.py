@@ -266,7 +266,7 @@ def test_a_field_of_another_type_is_one_line_in_every_reader(
     said = ended.out + ended.err
     assert "internal error" not in said and "Traceback" not in said
     if command.startswith("runs"):
-        # A list of many runs goes on with the others.
+        # A list of many runs continues with the others.
         assert ended.code == 0 and "unreadable" in ended.out
     else:
         assert ended.code == 2

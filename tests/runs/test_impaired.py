@@ -55,7 +55,7 @@ def test_they_are_counted_and_completed_by_asking_only_for_what_failed(folder: P
     assert "2 cases with failed requests (failed reflections in 2)" in shown.out
     assert json.loads((folder / "run" / "run.json").read_text())["counts"]["impaired"] == 2
 
-    # What fails altogether is no better than what there is.
+    # A complete failure must not replace an existing result.
     for name in ("well", "worse"):
         (folder / name).touch()
     worse = evigraph("retry", "run", "--impaired", "--json", "--max-retries", "0", folder=folder)

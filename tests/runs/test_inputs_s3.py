@@ -116,7 +116,7 @@ def test_a_run_that_is_killed_leaves_a_copy_that_the_next_process_removes(
 
 
 def test_what_cannot_be_reached_is_one_line(bucket: Bucket, folder: Path, url: str) -> None:
-    beside = (
+    expected = (
         f"{url.rpartition('/')[0]}/policy.yaml: cannot be looked for as the data policy next to the cases"
     )
     for more, words in (
@@ -124,10 +124,10 @@ def test_what_cannot_be_reached_is_one_line(bucket: Bucket, folder: Path, url: s
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "HOME": str(folder)}, "no credentials were"),
     ):
         refused = run(bucket, folder, url, "none", **more)
-        assert refused.code == 2 and refused.line.startswith(beside) and words in refused.line
+        assert refused.code == 2 and refused.line.startswith(expected) and words in refused.line
     with served(folder, INITIAL_NO_AUTH_ACTION_COUNT="1") as guarded:
         refused = run(guarded, folder, url, "none")
-        assert refused.code == 2 and refused.line.startswith(beside)
+        assert refused.code == 2 and refused.line.startswith(expected)
         assert "access denied" in refused.line and "--policy can name instead" in refused.line
         (folder / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
         refused = run(guarded, folder, url, "none", "--policy", "policy.yaml")

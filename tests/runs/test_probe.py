@@ -97,7 +97,7 @@ def test_what_ends_before_the_first_case_leaves_no_connection_open(
         *("run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--out", "run", "--max-retries", "0"),
         *("--max-cost", "1", "--prices", "prices.yaml"),
     )
-    # A process of its own: one that was forked ends without looking for what is still open.
+    # A new process: a forked one ends without checking for open resources.
     ended = subprocess.run(
         [*COMMAND, *given, "--model", f"vllm:{MODEL}@{server.url}"],
         cwd=tmp_path,

@@ -213,7 +213,7 @@ def test_a_journal_that_others_have_open_is_copied_whole(
         reader.execute("PRAGMA busy_timeout=0")
         reader.execute("BEGIN")
         reader.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
-        # It stands in the log alone while the reader is there.
+        # It is only in the log while the reader is there.
         writer.execute("CREATE TABLE late (a)")
         writer.execute("INSERT INTO late VALUES (7)")
         writer.commit()

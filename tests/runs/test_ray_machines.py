@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster of several machines: each has an address, processes and files of its own.
+"""Runs on a Ray cluster of several machines: each has its own address, processes and files.
 
 They are namespaces of Linux, joined by a bridge, whose cables can be pulled. That needs root.
 """

@@ -51,7 +51,7 @@ def test_the_labels_of_an_assigned_case_count_once_all_agree_or_one_decides() ->
     assert decision.words == "adjudicated, essential: 1"
     decided = Standing(("a", "b"), [first, second, decision])
     assert (decided.counting, decided.undecided) == (decision, False)
-    # Whoever labels the case again, opens it again.
+    # Labelling the case again reopens it.
     assert Standing(("a", "b"), [first, second, decision, second]).undecided
     assert Standing(("a", "b"), [first, second, blind("b", "essential", "supplementary")]).counting
 

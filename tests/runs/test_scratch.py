@@ -64,7 +64,7 @@ async def count(call):
 
 
 class Place:
-    """A folder with cases and a model that counts its calls, beside a run that was written where it lies."""
+    """A folder with cases and a model that counts its calls, and a run written in its own folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -345,7 +345,7 @@ def test_a_kill_at_any_step_of_a_publication_leaves_one_state(tmp_path: Path) ->
         (state,) = {(tmp_path / name).read_bytes() for name in NAMES}
         found.add(state == b"%d" % (step + 1))
         step += 1
-    # What kills have left is no hindrance, and nothing of it stays.
+    # Leftovers of kills do not hinder, and are removed.
     assert found == {False, True} and step > 3 * len(NAMES)
     assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"%d" % (step + 1)}
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(NAMES)

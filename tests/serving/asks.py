@@ -1,4 +1,4 @@
-"""A question with a tiny reply format, and short ways to look at what came of it."""
+"""A question with a tiny reply format, and shortcuts to its outcome."""
 
 from __future__ import annotations
 

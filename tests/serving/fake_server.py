@@ -1,7 +1,7 @@
 """A real HTTP server on loopback with OpenAI's protocol and vLLM's `/tokenize` that misbehaves on order.
 
 It answers each chat completion with the next planned act, and with `default` once none is left. What a run
-asks at its start to find out what the server can do is answered by its `abilities`, and stands in `probes`.
+asks at its start to probe the server is answered by its `abilities`, and recorded in `probes`.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that left before its answer came is no news."""
+        """A client that left before its answer came is not reported."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -277,7 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, value: Any, retry_after: str | None = None) -> None:
         text = value if isinstance(value, (str, bytes)) else json.dumps(value)
         content = text.encode() if isinstance(text, str) else text
-        # Before the answer: its reader may ask again at once, and would be counted beside it.
+        # Before the answer: its reader may ask again at once, and would be counted with it.
         self._leave()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

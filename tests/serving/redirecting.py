@@ -22,7 +22,7 @@ class Redirecting:
         kept: Paths that it serves itself, with their bodies.
         paths: What it was asked for.
         leaked: Connections that the other server got.
-        location: Where it sends; `OTHER` stands for the other server.
+        location: Where it sends; `OTHER` means the other server.
     """
 
     status: int = 307

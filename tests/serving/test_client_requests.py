@@ -202,7 +202,7 @@ async def test_an_outage_that_was_too_long_is_not_waited_for_again(
     first = asyncio.create_task(client.ask(word_ask()))
     endpoint = client.dispatcher.endpoints[server.url]
     async with asyncio.timeout(120):
-        while not endpoint.down:  # noqa: ASYNC110 - there is no event to wait for
+        while not endpoint.down:  # noqa: ASYNC110 - without an event to wait for
             await asyncio.sleep(0.01)
         for _ in range(20):
             # The first request learns of it and begins to wait, within a few turns of the loop.

@@ -124,7 +124,7 @@ async def test_a_refused_part_is_dropped_for_the_rest_of_the_run(
         (reply,) = await client.ask(word_ask(samples=(sample,), logprobs=True))
         assert isinstance(reply, Reply)
     assert [field in body for body in server.chats] == [True, False, False]
-    # The key is that of the request as it was meant.
+    # The key is from the original request.
     assert len({call.key for call in reply.calls}) == 1
 
 

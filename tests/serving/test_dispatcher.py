@@ -49,7 +49,7 @@ async def server_of(client: ModelClient, ask: Request[str]) -> str:
 
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(120):
-        while not true():  # noqa: ASYNC110 - there is no event to wait for
+        while not true():  # noqa: ASYNC110 - without an event to wait for
             await asyncio.sleep(0.01)
 
 

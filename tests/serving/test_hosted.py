@@ -83,7 +83,7 @@ for argument in sys.argv[1:]:
 
 
 def test_a_missing_package_is_one_line_with_the_command() -> None:
-    # LangChain keeps what it has imported, so this needs a process of its own.
+    # LangChain keeps what it has imported, so this needs a new process.
     command = [
         sys.executable,
         "-c",

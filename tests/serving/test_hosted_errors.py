@@ -1,4 +1,4 @@
-"""What becomes of each provider's refusals, as its real class raises them."""
+"""Handling of each provider's rejections, as raised by its real class."""
 
 from __future__ import annotations
 

@@ -67,8 +67,8 @@ def test_a_provider_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def source_files() -> dict[str, str]:
     root = Path(str(serving.__file__)).parent.parent
-    beside = ("tests", "tools")
-    packages = [init.parent for init in root.glob("*/__init__.py") if init.parent.name not in beside]
+    others = ("tests", "tools")
+    packages = [init.parent for init in root.glob("*/__init__.py") if init.parent.name not in others]
     files = [path for package in packages for path in package.rglob("*.py")]
     return {str(path.relative_to(root)): path.read_text("utf-8") for path in files}
 

@@ -134,7 +134,7 @@ def openai_at(url: str) -> ChatOpenAI:
 
 def test_addresses_are_found_without_secrets() -> None:
     assert addresses_of(openai_at("http://user:pass@127.0.0.1:9/v1?key=k")) == ("http://127.0.0.1:9",)
-    # LangChain shares clients of one address, and another test may have set that of the default.
+    # LangChain shares clients of one address, and another test may have set the default's.
     service = ChatOpenAI(model=MODEL, api_key=SecretStr("k"), base_url="https://api.openai.com/v1")
     assert addresses_of(service) == ("https://api.openai.com",)
     proxied = ChatOpenAI(

@@ -80,7 +80,7 @@ def test_a_sentence_is_weighed_alike_alone_and_among_others(exact_engine: Engine
 def test_all_sentences_of_a_note_share_one_prefill_and_a_few_passes(
     engine: Engine, chat: ChatFormat, passes: list[int]
 ) -> None:
-    note = "A note of its own. " * 10
+    note = "An unrelated note. " * 10
     requests = [of_sentence(chat, number, note) for number in range(1, 41)]
     first, *others = ask(engine, *requests)
     assert sum(passes) == 40

@@ -134,8 +134,8 @@ def test_rows_of_different_length_do_not_disturb_each_other(exact_engine: Engine
     hot = Request(prompt=prompt(chat, "Tell a story."), samples=(0, 1), temperature=0.7, max_new_tokens=12)
     alone = [ask(exact_engine, one)[0].samples[0].tokens for one in (short, long)]
     # The short one ends first, and the last row takes its place.
-    beside = ask(exact_engine, hot, short, long)
-    assert [reply.samples[0].tokens for reply in beside[1:]] == alone
+    together = ask(exact_engine, hot, short, long)
+    assert [reply.samples[0].tokens for reply in together[1:]] == alone
 
 
 def test_one_bad_request_leaves_the_others_alone(engine: Engine, chat: ChatFormat) -> None:

@@ -25,7 +25,7 @@ def test_the_named_interpreter_comes_first(tmp_path: Path, monkeypatch: pytest.M
 
 def test_then_the_environment_that_make_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    # A developer may have vLLM beside Evigraph.
+    # A developer may have vLLM next to Evigraph.
     monkeypatch.setitem(sys.modules, "vllm", None)
     touch(tmp_path / BESIDE)
     assert find_vllm() == tmp_path / BESIDE

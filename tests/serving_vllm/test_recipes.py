@@ -110,7 +110,7 @@ def test_vllm_takes_every_flag_of_every_packaged_recipe(model: Path) -> None:
     if not python:
         pytest.skip("set EVIGRAPH_TEST_VLLM_PYTHON to an interpreter that has vLLM")
     recipes = packaged_recipes()
-    # The engine's arguments look their model up, so a folder stands in for each.
+    # The engine's arguments look their model up, so a folder replaces each.
     commands = [render_flags(dict(recipe.flags) | {"model": str(model)}) for recipe in recipes]
     parsed = subprocess.run(
         [python, "-c", PARSE, json.dumps(commands)],

@@ -43,7 +43,7 @@ RESULTS = (
 
 
 class FileAddresses(BundledAddresses):
-    """Files beside one another, of any run; calls by the beginning of their key."""
+    """Adjacent files of any run; calls by the beginning of their key."""
 
     def __init__(self) -> None:
         super().__init__({}, "", with_calls=True)

@@ -26,7 +26,7 @@ POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a case and of its calls as files beside the assets."""
+    """The page of a case and of its calls as files next to the assets."""
     folder = tmp_path_factory.mktemp("pages")
     addresses = FileAddresses()
     for asset in (Path(viewer.__file__).parent / "assets").iterdir():

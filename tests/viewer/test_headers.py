@@ -1,4 +1,4 @@
-"""Whoever has no key can send headers; they are not kept without a limit."""
+"""Clients without a key can send headers; they are limited."""
 
 from __future__ import annotations
 

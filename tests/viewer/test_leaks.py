@@ -179,7 +179,7 @@ def _inflated(value: bytes) -> Iterator[bytes]:
 
 
 def unpacked(folder: Path) -> list[bytes]:
-    """Every file, with what is compressed in it or stands in the tables of a database."""
+    """Every file, including compressed content and tables of databases."""
     return [content for path in folder.rglob("*") if path.is_file() for content in contents(path)]
 
 

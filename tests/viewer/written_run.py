@@ -1,4 +1,4 @@
-"""Run folders written line by line, so that a test says what stands in them."""
+"""Run folders written line by line, so that a test controls their content."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def seen() -> Seen:
 
 @pytest.fixture
 def quick(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The requirements that were asked for, where a copied wheel stands for what pip takes seconds for."""
+    """The requirements that were asked for, with a copied wheel in place of pip's slow download."""
     asked: list[str] = []
 
     def copy(command: Any, folder: Path, environment: Any, show: Any) -> tuple[int, list[str]]:

@@ -15,7 +15,7 @@ from weights.registry import WeightsError, is_ready, model_dir
 
 @pytest.fixture
 def converted(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were converted, where a small file stands for the result."""
+    """The converted files, with a small file as the result."""
     files: list[Path] = []
 
     def convert(file: Path, target: Path, **options: object) -> None:

@@ -35,7 +35,7 @@ def write_tiny_gguf(
         file: To write.
         architecture: As GGUF calls it.
         output: The output embedding: none where it is empty, `noisy` for the input's as another quantisation
-            would give it, `own` for one of its own.
+            would give it, `own` for a different one.
         template: The chat template, or None.
         parts: Files that the model says it is split into.
         window: Tokens that attention sees, or None.

@@ -1,4 +1,4 @@
-"""Model servers that others wrote, each in an environment of its own.
+"""Model servers that others wrote, each in its own environment.
 
     python -m tests.zoo.servers install [NAME...]
     python -m tests.zoo.servers start NAME [--port PORT]
@@ -45,7 +45,7 @@ SETTINGS = {"HF_HUB_OFFLINE": "1", "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COS
 
 @dataclass(frozen=True)
 class Program:
-    """A server program in an environment of its own.
+    """A server program in its own environment.
 
     Attributes:
         folder: Of the environment.
@@ -198,7 +198,7 @@ class Server:
 
 
 def _answers(port: int) -> bool:
-    """Whether it answers anything: `transformers serve` gives no list without a cache folder of the hub."""
+    """Whether it answers anything: `transformers serve` needs a cache folder of the hub."""
     try:
         httpx.get(f"http://127.0.0.1:{port}/v1/models", timeout=5)
     except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""Gives hostile files, servers and requests to the commands and the viewer, and counts what came of them.
+"""Gives hostile files, servers and requests to the commands and the viewer, and counts the outcomes.
 
     python -m tools.hostile 1000
 
@@ -79,14 +79,14 @@ def table(found: list[Outcome]) -> str:
 
 
 def main(count: int, first: int = 0, only: str = "") -> int:
-    """Print a line for each fault, and the table; after an interrupt that of the inputs until then.
+    """Print a line for each fault, and the table; after an interrupt, for the inputs until then.
 
     Returns:
         1 if there was a fault, else 0.
     """
     found: list[Outcome] = []
     began = monotonic()
-    # Whoever started this in the background can end it as Ctrl-C would.
+    # So that a background process can be ended as by Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         for seed, one in outcomes(count, first, only):

@@ -379,7 +379,7 @@ def _sound(content: bytes) -> dict[str, Any] | None:
 
 
 def _words(bench: Bench) -> Ended:
-    """Names and values on the command line itself, which no NUL can stand in."""
+    """Names and values on the command line itself, which cannot contain NUL."""
     texts = [name for name in TEXTS if name not in ("NUL", "lone surrogates", "10 MB", "1 MB in a word")]
     bench.trick = bench.draw.choice(texts)
     text = TEXTS[bench.trick](bench.marker)

@@ -30,7 +30,7 @@ _WRITTEN = (".html", ".svg", ".csv", ".md")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one input.
+    """Outcome of one input.
 
     Attributes:
         kind: Which file, server or request it was.
@@ -134,7 +134,7 @@ def judge_files(before: set[Path], base: Path, work: Path, marker: str, found: F
 def _judge_written(path: Path, marker: str, found: Found) -> None:
     text = path.read_text("utf-8", "replace")
     if SECRET in text or f"{marker}49" in text:
-        found.add(f"{path.suffix}: what stands in another file, or a filled template")
+        found.add(f"{path.suffix}: content of another file, or a filled template")
     if path.suffix in (".html", ".svg"):
         for fault in markup_faults(text, marker):
             found.add(f"{path.suffix}: {fault}")

@@ -100,7 +100,7 @@ class _Log(logging.Handler):
 
 
 class Viewer:
-    """A viewer of two runs, on a port of its own."""
+    """A viewer of two runs, on a separate port."""
 
     def __init__(self, shared: Path) -> None:
         self._shared = shared
@@ -324,7 +324,7 @@ def _judge_answer(answer: bytes, marker: str, found: Found) -> int:
             for fault in markup_faults(body, marker):
                 found.add(fault)
         if "Traceback" in body or "root:x:" in body or KEY in body:
-            found.add(f"what is no business of a page: {body[:200]!r}")
+            found.add(f"foreign content in a page: {body[:200]!r}")
     return status
 
 

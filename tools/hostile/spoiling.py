@@ -54,7 +54,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 def _places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where values stand in a document."""
+    """Positions of values in a document."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in items:
         yield (*place, key)
@@ -68,7 +68,7 @@ def _holder(document: Any, place: tuple[Any, ...]) -> Any:
 
 
 def _change(document: Any, marker: str, draw: Draw, values: dict[str, str]) -> tuple[str, Any, str]:
-    """What was done, the document, and what its placeholder stands for."""
+    """The change, the document, and the value of its placeholder."""
     document = copy.deepcopy(document)
     places = [*_places(document)]
     place = draw.choice(places)

@@ -1,1 +1,1 @@
-"""What the page of a case shows, each part made of a run's records by pure functions."""
+"""Parts of the page of a case, made from a run's records by pure functions."""

@@ -1,4 +1,4 @@
-"""Answers sentence by sentence, each with the note sentences that stand behind it."""
+"""Answers sentence by sentence, each with the supporting note sentences."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Basis = Literal["alignment", "citations", "evidence", "key", "nearest", "none", 
 _CITED = re.compile(r"\|([^|\n]{1,200})\|")
 _BETWEEN_IDS = re.compile(r"[,;\s]+")
 _WORDS: dict[Basis, str] = {
-    "alignment": "Each sentence with what supports it by the alignment.",
-    "citations": "Each sentence with what it cites.",
+    "alignment": "Each sentence with its support in the alignment.",
+    "citations": "Each sentence with its citations.",
     "evidence": "No alignment: every sentence was written on the whole evidence.",
     "key": "Each sentence with its citations by the key.",
     "nearest": "No model wrote this. The nearest sentences of the note are linked.",
@@ -40,10 +40,10 @@ class AnswerSentence:
     """A sentence of an answer.
 
     Attributes:
-        index: Unlike that of all other answer sentences of the page.
+        index: Unique among the answer sentences of the page.
         label: Its id, or its number.
-        support: What stands behind it, by the run where there is an alignment.
-        by_key: What the key cites; None where it gives nothing, or where `support` is that.
+        support: Supporting sentences, by the run's alignment if any.
+        by_key: Citations of the key; None without any, or if `support` is these.
         mark: Why it is not supported, in words; empty for one that is, or that was not verified.
     """
 

@@ -1,4 +1,4 @@
-"""Every vote of a case before and after reflection, as its trace tells."""
+"""Every vote of a case before and after reflection, from its trace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ballot:
     weight: int = 1
 
     def names(self, id_: str) -> bool:
-        """Whether its last word calls the sentence essential."""
+        """Whether the final vote labels the sentence essential."""
         final = self.before if self.after is None else self.after
         return final is not None and id_ in final
 
@@ -90,7 +90,7 @@ def _read_vote(ballot: Ballot, vote: Mapping[str, Any], step: Line) -> None:
 
 
 def _calls_by_sentence(step: Line) -> dict[str, list[str]]:
-    """Keys of the calls by sentence: they stand in the order of the note."""
+    """Keys of the calls by sentence, in note order."""
     keys = iter([call["key"] for call in step["calls"]])
     counts: dict[str, int] = step["facts"].get("sentence_calls", {})
     return {id_: list(islice(keys, count)) for id_, count in counts.items()}

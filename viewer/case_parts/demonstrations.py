@@ -18,7 +18,7 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """One chosen case; `distance` is that of the embedding, and `fate` whether a prompt showed it."""
+    """One chosen case; `distance` is between embeddings, and `fate` whether a prompt showed it."""
 
     case_id: str
     distance: float | None
@@ -30,7 +30,7 @@ class Demonstration:
 
 @dataclass(frozen=True, slots=True)
 class DemonstrationSet:
-    """What was chosen for one prompt, in the step of that index."""
+    """Demonstrations chosen for one prompt, in the step of that index."""
 
     purpose: str
     step: int

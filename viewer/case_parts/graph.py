@@ -213,7 +213,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """An edge: a path of SVG, made of numbers alone."""
+    """An edge: an SVG path of numbers only."""
 
     path: str
     lit: bool
@@ -290,7 +290,7 @@ def _curve(edge: tuple[str, str], layout: Layout) -> str:
     parts = [f"M{x:.1f} {y:.1f}"]
     for slot in slots[1:]:
         to_x, middle = _middle(slot, layout)
-        # Lanes are straight; bends lie between the layers.
+        # Lanes are straight; bends are between the layers.
         to_y = middle - (_half(slot[0]) if slot == slots[-1] else _HEIGHT / 2)
         bend = (y + to_y) / 2
         parts.append(f"C{x:.1f} {bend:.1f} {to_x:.1f} {bend:.1f} {to_x:.1f} {to_y:.1f}")
@@ -302,7 +302,7 @@ def _curve(edge: tuple[str, str], layout: Layout) -> str:
 
 
 def _curve_back(edge: tuple[str, str], layout: Layout) -> str:
-    """From the right side of the lower node to that of the upper one."""
+    """Path from the right side of the lower node to the upper one's."""
     (x, y), (to_x, to_y) = (_middle((name, layout.layer_of[name]), layout) for name in edge)
     x, to_x = x + NODE_WIDTH / 2, to_x + NODE_WIDTH / 2
     out = max(x, to_x) + _BULGE

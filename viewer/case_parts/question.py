@@ -15,7 +15,7 @@ from runs.record.trace_file import Line
 
 @dataclass(frozen=True, slots=True)
 class ShownSnippet:
-    """A snippet; `text` is None where texts are left out, `place` says where in its document it stands."""
+    """A snippet; `text` is None without texts, `place` is its position in the document."""
 
     text: str | None
     place: str
@@ -64,7 +64,7 @@ class ShownVote:
 
 @dataclass(frozen=True, slots=True)
 class ShownQuestion:
-    """What a page shows of a question.
+    """A question as shown on a page.
 
     Attributes:
         type: `yesno`, `factoid`, `list`, `summary`, or empty where the case gives none.
@@ -86,12 +86,12 @@ class ShownQuestion:
 
     @property
     def snippet_count(self) -> int:
-        """Of all documents."""
+        """Number of snippets of all documents."""
         return sum(len(one.snippets) for one in self.documents)
 
 
 def read_question(line: Line, case: Case | None, steps: Iterable[Line]) -> ShownQuestion | None:
-    """Read what a run tells of a question of BioASQ; None for any other case."""
+    """Read a run's results for a BioASQ question; None for any other case."""
     asked = case.biomedical if case else None
     found, ranked = line.get("snippets"), line.get("document_ranking")
     if asked is None and found is None and ranked is None:

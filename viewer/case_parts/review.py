@@ -33,12 +33,12 @@ _SECONDS = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What a form shows at first.
+    """Initial values of a form.
 
     Attributes:
         labels: By sentence id; `not-essential` is shown as `not-relevant`.
         answer: The reviewed answer, or the run's; empty if there is none.
-        view: Identifies what the form is about (`Standing.view`).
+        view: Identifies the reviewed result (`Standing.view`).
     """
 
     labels: Mapping[str, str]
@@ -89,7 +89,7 @@ def read_seconds(text: str) -> float | None:
 
 
 def preset(line: Line, standing: Standing) -> Preset:
-    """What the form of a case shows at first."""
+    """Initial values of a case's form."""
     history = standing.history
     answered = next((one for one in reversed(history) if one.answer is not None), None)
     answer = line.get("answer") or ""
@@ -161,10 +161,10 @@ class Visit:
     """How a case's page is requested.
 
     Attributes:
-        typed: A form that was sent and refused.
-        going: How reviewed cases of the run go on by themselves; None where nothing goes on.
-        writes: Whether whoever asks may save reviews.
-        names: Whether they may know who else is to review the case.
+        typed: A form that was sent and rejected.
+        going: Progress of reviewed cases that continue automatically; None if none does.
+        writes: Whether the current user may save reviews.
+        names: Whether they may see the case's other reviewers.
     """
 
     reviewer: str = ""
@@ -200,7 +200,7 @@ class GivenReview:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form; `choices` by sentence id, `unsaved` what was typed on an outdated page, by name."""
+    """The form; `choices` by sentence id, `unsaved` input from an outdated page, by name."""
 
     action: str
     start: Preset
@@ -265,7 +265,7 @@ def _given(review: Review, line: Line) -> GivenReview:
 def _form(line: Line, standing: Standing, action: str, visit: Visit) -> Form:
     start = preset(line, standing)
     fresh = Typed(reviewer=visit.reviewer, answer=as_shown(start.answer))
-    # What was typed on an outdated page was about another result: it is listed, and not filled in again.
+    # Input on an outdated page was about another result: it is listed, and not filled in again.
     typed = fresh if visit.typed is None or visit.outdated else visit.typed
     choices = {
         id_: Choice(place, label, typed.labels.get(str(place), label))

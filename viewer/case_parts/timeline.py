@@ -1,4 +1,4 @@
-"""The path of a case: each node execution with what it read, decided and asked, and the route they form."""
+"""The path of a case: each node execution with its input, decision and calls, and their route."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEEP = 6
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A named value: a text, or parts of its own. `summary` is what is seen of one that must be opened."""
+    """A named value: a text, or nested parts. `summary` is shown while it is collapsed."""
 
     name: str
     text: str
@@ -191,7 +191,7 @@ def read_call(call: Line, address: str | None) -> CallRow:
 
 @dataclass(slots=True)
 class Visit:
-    """What a case did in one node; `first` is its first step there."""
+    """A case's steps in one node; `first` is the first of them."""
 
     first: int
     times: int = 0

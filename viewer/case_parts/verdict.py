@@ -11,8 +11,8 @@ from cases.records import Case
 from cases.texts import plural
 from runs.record.trace_file import Line
 
-_WORDS = {"supports": "speaks for yes", "neutral": "does not tell", "refutes": "speaks for no"}
-_MANY = {"supports": "speak for yes", "neutral": "do not tell", "refutes": "speak for no"}
+_WORDS = {"supports": "speaks for yes", "neutral": "is neutral", "refutes": "speaks for no"}
+_MANY = {"supports": "speak for yes", "neutral": "are neutral", "refutes": "speak for no"}
 _READINGS = {"yes": "supports", "unknown": "neutral", "no": "refutes"}
 _UNREAD = "could not be read"
 _KINDS = {
@@ -76,8 +76,8 @@ class ShownVerdict:
     """A verdict with all that it rests on.
 
     Attributes:
-        tie: The readings that are as many as those of the verdict, in words; empty without a tie.
-        key: What the key says, None without one.
+        tie: Readings that are as frequent as the verdict's, in words; empty without a tie.
+        key: The key's verdict; None without one.
         by_year: Oldest first.
     """
 
@@ -101,7 +101,7 @@ class ShownVerdict:
 
 
 def read_verdict(line: Line, case: Case | None) -> ShownVerdict | None:
-    """Read what a line of `cases.jsonl` tells of a verdict; None where the run gives none."""
+    """Read the verdict in a line of `cases.jsonl`; None without one."""
     if not line.get("verdict"):
         return None
     counts, disagreement = line["reading_counts"], line["disagreement"]

@@ -1,1 +1,1 @@
-"""One file a page: what it shows, read from a run, and its HTML."""
+"""One file per page: its data, read from a run, and its HTML."""

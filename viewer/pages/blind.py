@@ -1,4 +1,4 @@
-"""Pages of blind review: the queue of a reviewer, and a case with nothing but its question and its note."""
+"""Pages of blind review: the queue of a reviewer, and a case with only its question and its note."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BlindForm:
 
     @classmethod
     def of(cls, review: Review) -> BlindForm:
-        """What somebody has saved."""
+        """Form of a saved review."""
         return cls(review.labels or {}, review.unsure, review.comment)
 
 
@@ -72,7 +72,7 @@ def queue_page(
     saved: str | None = None,
     fault: str = "",
 ) -> str:
-    """The cases of a reviewer with what is left of them, or the question for a name."""
+    """The cases of a reviewer and the remaining ones, or a form for a name."""
     return render(
         "queue.html",
         name=name,

@@ -193,7 +193,7 @@ def _drafts(steps: Sequence[Line], run: Run, links: Mapping[str, str | None]) ->
 
 
 def _adopted(steps: Sequence[Line], case: Case | None) -> str | None:
-    """What was asked in place of a missing clinician question; None if nothing was."""
+    """Question used in place of a missing clinician question; None without one."""
     for step in steps:
         found_in = step["facts"].get("found_in")
         if found_in == "focus phrases" and case is not None:
@@ -209,8 +209,8 @@ class ForkLink:
     """A fork of a case, or the run that was forked.
 
     Attributes:
-        changes: What the fork does differently, in words.
-        compare: The page of differences; None where no page compares.
+        changes: Differences of the fork, in words.
+        compare: The page of differences; None without one.
     """
 
     name: str

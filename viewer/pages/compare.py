@@ -1,4 +1,4 @@
-"""Two runs side by side: what they decided differently, over all cases and in one case."""
+"""Two runs side by side: differences over all cases and in one case."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def compare_scores(first: Run, second: Run) -> tuple[int, list[ScoreRow]]:
 
 
 def _scored(run: Run) -> Sequence[ScoredTask]:
-    """What the index of a run has counted, or every part of answers to BioASQ's questions."""
+    """Scores from the index of a run, or every part of answers to BioASQ's questions."""
     scoring = find_system(run.manifest.system).score or ""
     if scoring not in SCORES:
         return answers_of(run.path)
@@ -194,7 +194,7 @@ def sentence_pairs(first: Line, second: Line, case: Case | None) -> list[Sentenc
 def mark_differences(
     first: str, second: str, unit: re.Pattern[str] = _WORD
 ) -> tuple[list[Piece], list[Piece]]:
-    """Both texts in pieces of whole words, or other units, shared ones and those that only one text has."""
+    """Both texts in pieces of whole words, or other units, shared ones and those of only one text."""
     one, other = unit.findall(first), unit.findall(second)
     matcher = difflib.SequenceMatcher(a=one, b=other, autojunk=False)
     blocks = matcher.get_matching_blocks()

@@ -1,4 +1,4 @@
-"""The list of runs, and a run's page: what it was, its charts, and its table of cases."""
+"""The list of runs, and a run's page: facts, charts, and table of cases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PAGE_LENGTH = 100
 """Rows of the table that are drawn at once; without scripts, the first ones."""
 
 SCORES: Mapping[str, str] = {"archehr": "strict micro F1", "verdict": "accuracy of verdicts"}
-"""What the index of a run scores, 0 to 100; of one answer a case, F1 and accuracy are the same."""
+"""Scores in the index of a run, 0 to 100; with one answer per case, F1 equals accuracy."""
 
 _Name = TypeVar("_Name", bound=Hashable)
 
@@ -246,7 +246,7 @@ def run_page(
 
 
 def _has_outcomes(rows: Sequence[CaseSummary]) -> bool:
-    """Whether the run comes to verdicts or exact answers, and labels no sentences."""
+    """Whether the run produces verdicts or exact answers instead of labels."""
     return any(row.outcome for row in rows) and not any(row.sentences for row in rows)
 
 
@@ -283,7 +283,7 @@ def live_facts(
     reviews: ReviewStates | None = None,
     progress: Written | None = None,
 ) -> dict[str, str]:
-    """What changes during a run, in words, by the name of its place on the page."""
+    """Texts that change during a run, by the name of their place on the page."""
     statuses = Counter(row.status for row in rows)
     others = "".join(
         f", {count:,} {status}" for status, count in statuses.items() if status not in ("done", "failed")
@@ -312,7 +312,7 @@ def live_facts(
 
 
 def _pace(progress: Written) -> str:
-    """Of the session that goes on; its calls count before their cases end."""
+    """Pace of the current session; its calls count before their cases end."""
     pace = progress.pace
     parts = [f"{progress.share:.0%}, {progress.under_way:,} under way"]
     if progress.calls:

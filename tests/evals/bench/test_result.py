@@ -107,7 +107,7 @@ def test_wrong_use_is_one_line_with_a_remedy(name: str, given: dict[str, Any], f
     ("cases", "machines", "steps"),
     [
         (1, 1, 6),
-        (1, 100, 3),  # label beside classify, reflections, answer
+        (1, 100, 3),  # label and classify at once, reflections, answer
         (1, 2, 4),  # one reflection waits
         (200, 64, 19),
         (200, 1, 1200),

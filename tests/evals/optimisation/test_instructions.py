@@ -53,11 +53,11 @@ def test_a_heading_belongs_to_what_follows_it() -> None:
 def test_a_new_instruction_is_text_and_keeps_the_rest() -> None:
     found = find_instruction(prompt("label_evidence"))
     assert found is not None
-    file = found.replaced("It costs $5; ${narrative} is no variable.")
+    file = found.replaced("It costs $5; ${narrative} is not a variable.")
     whole = Prompt("label_evidence", "x", "", file)
     variables = {"narrative": "N", "question": "Q", "sentences": "S", "reply_form": "Reply so."}
     (_, text), *_ = whole.render(variables)
-    assert text.startswith("It costs $5; ${narrative} is no variable.\n\nConsider the sentences")
+    assert text.startswith("It costs $5; ${narrative} is not a variable.\n\nConsider the sentences")
     assert text.endswith("Reply so.")
 
 

@@ -46,7 +46,7 @@ def make_run(
         case_ids: Of the case file.
         lines: Of the run.
         labels: Of the sentences of every case, in the case file.
-        unreadable: Ids of those cases whose sentences are no texts.
+        unreadable: Ids of those cases whose sentences are not text.
         limit: Of the run.
         keys: Of the run.
     """

@@ -20,7 +20,7 @@ def in_order(ids: Sequence[str]) -> list[Scored]:
 
 def rankings(by_retriever: Sequence[str], by_reranker: Sequence[str], count: int = 20) -> Rankings:
     """Of each question the document that begins with `a` is relevant."""
-    # Each has documents of its own, or all questions would be one group.
+    # Each has separate documents, or all questions would be one group.
     questions = [JudgedQuestion(str(n), f"question {n}", (f"a{n}",)) for n in range(count)]
     found = [in_order([f"{id_}{n}" for id_ in by_retriever]) for n in range(count)]
     reranked = [in_order([f"{id_}{n}" for id_ in by_reranker]) for n in range(count)]

@@ -27,7 +27,7 @@ QUERY = "Does marrowroot tea shorten the common cold?"
 
 
 def in_child(target: Callable[..., object], *arguments: object) -> int:
-    """Run in a process of its own, which may be killed; its exit code."""
+    """Run in a separate process, which may be killed; returns its exit code."""
     with warnings.catch_warnings():
         # This process may have threads; none of them builds anything.
         warnings.simplefilter("ignore", DeprecationWarning)

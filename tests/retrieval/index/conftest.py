@@ -48,7 +48,7 @@ def queries(vectors: Vectors) -> Vectors:
 def stores(vectors: Vectors) -> Iterator[dict[str, VectorStore]]:
     """One of each kind with the same vectors, stored in two goes."""
     # Qdrant's local mode waits for the disk at every point.
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of its own in it
+    memory = Path("/dev/shm")  # noqa: S108 - a new folder in it
     with (
         tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name,
         qdrant_server() as url,

@@ -1,4 +1,4 @@
-"""What an index reports beside its hits."""
+"""Reports of an index in addition to its hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emulator as a process of its own: `python -m tests.serving.batches.emulator openai --ledger FILE`.
+"""An emulator as a separate process: `python -m tests.serving.batches.emulator openai --ledger FILE`.
 
 The first line that it prints is its address. It is steered by requests:
 

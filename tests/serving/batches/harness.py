@@ -1,4 +1,4 @@
-"""A provider's real client, turned to its emulator, and short ways to see what came of it."""
+"""A provider's real client, connected to its emulator, and shortcuts to outcomes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def key_of(index: int) -> str:
 
 
 def prompt(index: int) -> tuple[Message, ...]:
-    """A conversation unlike the others; with a line separator that is no line feed, and an emoji."""
+    """A conversation unlike the others; with a line separator other than a line feed, and an emoji."""
     return (
         Message("system", "Answer with one word."),
         Message("user", f"Was drug {index} stopped?\u2028Say so. \U0001f48a"),

@@ -145,7 +145,7 @@ class AnthropicEmulator(Emulator):
         return {"type": "error", "error": {"type": _NAMES.get(status, "api_error"), "message": message}}
 
     def key(self, request: web.Request) -> str:
-        """A bearer token, or in a header of its own; the version is demanded, too."""
+        """A bearer token or the API key header; the version is required, too."""
         if "anthropic-version" not in request.headers:
             raise self.refuse(400, "anthropic-version: header is required")
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()

@@ -38,7 +38,7 @@ class Faults:
         after: The same, once the batch has been created.
         look: Statuses with which the next looks at a batch are answered.
         results: The same for results.
-        rows: What becomes of single rows.
+        rows: Outcomes of single rows.
         every: The same for every n-th row of every batch.
         missing: Rows without a result.
         doubled: Rows whose result comes twice.
