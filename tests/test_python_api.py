@@ -112,7 +112,7 @@ def test_an_equal_case_gets_an_equal_id_and_result(graph: evigraph.Graph) -> Non
         ({**CASE, "questoin": "Why?"}, "questoin: unknown field; did you mean 'question'"),
         ({**CASE, "note": "A note."}, "both a note and sentences"),
         ({**CASE, "labels": {"9": "essential"}}, "'9' is not the id of a sentence"),
-        (7, "a int is no case"),
+        (7, "a int is not a case"),
     ],
 )
 def test_a_wrong_case_is_refused(graph: evigraph.Graph, case: Any, fault: str) -> None:

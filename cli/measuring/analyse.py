@@ -23,8 +23,8 @@ def analyse(
     tune_on: Annotated[
         Path | None,
         typer.Option(
-            help="Choose the threshold on this run's cases, and report it on RUN's. (default: for each case, from"
-            " all other cases)",
+            help="Choose the threshold on this run's cases, and report it on RUN's. (default: for each case,"
+            " from all other cases)",
             metavar="RUN2",
         ),
     ] = None,

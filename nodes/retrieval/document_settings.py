@@ -69,8 +69,8 @@ class DocumentSettings(RecipeSection):
             raise ValueError(f"step {self.step} is above window {self.window}: documents would be left out")
         if self.llm_rerank and self.reranked > self.window and self.kept > self.window - self.step:
             raise ValueError(
-                f"kept {self.kept} is above window {self.window} less step {self.step}: the documents that one"
-                " window puts first would not all be seen by the next"
+                f"kept {self.kept} is above window {self.window} less step {self.step}: the documents that"
+                " one window puts first would not all be seen by the next"
             )
         if any(weight < 0 for weight in self.weights) or not any(self.weights):
             raise ValueError("weights must not be below 0, and one of them must be above")

@@ -36,11 +36,11 @@ def test_a_packed_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("c.json", '{"11": "3"}', "'11': '3' is no count"),
-        ("c.json", '{"11": -1}', "'11': -1 is no count"),
+        ("c.json", '{"11": "3"}', "'11': '3' is not a count"),
+        ("c.json", '{"11": -1}', "'11': -1 is not a count"),
         ("c.json", "[3]", "not a JSON object"),
         ("c.json", '{"11": 3', "line 1, column"),
-        ("c.csv", "pmid,citations\n11,3\n12,many\n", "line 3: '12,many' is no id with a count"),
+        ("c.csv", "pmid,citations\n11,3\n12,many\n", "line 3: '12,many' is not an id with a count"),
         ("c.csv", "pmid,citations\n", "no citation count in it"),
         ("c.csv", "11,99999999999\n", "a count above 2,147,483,647"),
     ],

@@ -99,7 +99,7 @@ def test_overrides_reach_sections_that_were_not_there(kind: DefinitionKind) -> N
     ("field", "fault"),
     [
         ("wheel.sise", "did you mean 'size'"),
-        ("colour.x", "'colour' is no section"),
+        ("colour.x", "'colour' is not a section"),
         ("a.b", "unknown field 'a'"),
     ],
 )

@@ -198,7 +198,7 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
         ("a.txt", "One.".encode("utf-16"), "a.txt: is in UTF-16"),
         ("a.txt", "x" * (5 << 20), "a.txt: is longer than 4 MB"),
         ("a.txt", "x" * (2 << 20), "a.txt: its note has 2,097,152 characters"),
-        ("-a.txt", "One.", "'-a' is no case id"),
+        ("-a.txt", "One.", "'-a' is not a valid case id"),
         ("t.csv", "", "t.csv: is empty"),
         ("t.csv", "id,note\n", "t.csv: names columns, and has no case below them"),
         ("t.csv", "id,text\n1,x\n", "no column 'note' among 'id', 'text'. The first line names the columns"),
@@ -206,7 +206,7 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
         ("t.csv", "id,note\n1,One.\n2,\n", "t.csv: line 3: its note is empty"),
         ("t.csv", "id,note\n1,One.\n,Two.\n", "t.csv: line 3: id: is empty"),
         ("t.csv", "id,note\n1,One, two.\n", "t.csv: line 2: 3 cells, and the first line names 2 columns"),
-        ("t.csv", 'id,note\n1,"a\nb"\n1,c\n', "t.csv: line 4: case id '1' is that of"),
+        ("t.csv", 'id,note\n1,"a\nb"\n1,c\n', "t.csv: line 4: case id '1' is also used by"),
         ("t.csv", 'id,note\n1,"a\n', "t.csv: line 2: not CSV"),
         ("t.csv", "id,note\na\x1b[2J,One.\n", "'a\ufffd[2J' is no case id"),
         ("t.pdf", "x", "t.pdf: cannot be read as a PDF"),
@@ -225,7 +225,7 @@ def test_bad_input_is_named_by_file_and_line_and_writes_nothing(
 def test_a_note_without_a_question_says_where_to_write_it(tmp_path: Path) -> None:
     write(tmp_path, a__txt="One.", t__csv="id,note\n1,One.\n")
     faults = [str(one) for one in import_notes([tmp_path / "a.txt", tmp_path / "t.csv"]).faults]
-    assert "a.question.txt beside it" in faults[0] and "t.csv: line 2" in faults[1]
+    assert "a.question.txt next to it" in faults[0] and "t.csv: line 2" in faults[1]
 
 
 def test_a_table_of_nothing_but_faults_is_not_read_to_its_end(tmp_path: Path) -> None:

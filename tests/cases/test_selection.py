@@ -75,9 +75,9 @@ def test_the_count_is_that_of_what_is_taken(cases: Path) -> None:
     ("text", "fault"),
     [
         ("3/3", "counted from 0, so the last is 2/3"),
-        ("0/0", "is no shard"),
-        ("1", "is no shard"),
-        ("-1/3", "is no shard"),
+        ("0/0", "is not a shard"),
+        ("1", "is not a shard"),
+        ("-1/3", "is not a shard"),
     ],
 )
 def test_what_is_no_shard_is_refused(text: str, fault: str) -> None:

@@ -61,7 +61,7 @@ def test_recipes_that_a_model_cannot_run_are_named_with_the_reason(
     assert ended.code == 0
     printed = " ".join(ended.out.split())
     assert "cannot run laptop, tamu-pointwise: model" in printed
-    assert "gives no log-probabilities" in printed
+    assert "does not return log-probabilities" in printed
     recipes = check(server, tmp_path, "--json").summary["recipes"]
     assert {name for name, reason in recipes.items() if reason} == {"laptop", "tamu-pointwise"}
 

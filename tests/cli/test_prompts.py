@@ -84,4 +84,4 @@ def test_a_version_is_given_once(folder: Path) -> None:
     further = ("--prompt-set", "laptop", "--set", "prompts=claims", "--model", "scripted:auto")
     ended = evigraph("run", "tamu", "cases.jsonl", *further, folder=folder)
     assert ended.code == 2
-    assert "--set prompts is set by an option of its own too" in ended.err
+    assert "--set prompts is also set by another option" in ended.err

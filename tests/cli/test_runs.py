@@ -126,4 +126,4 @@ def test_a_tag_is_a_word(tag: str) -> None:
 
 def test_there_is_no_last_run_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "there is no last one" in str(evigraph("show", "last").exception)
+    assert "`last` is undefined" in str(evigraph("show", "last").exception)

@@ -138,7 +138,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         (["strict_micro_f1=100.1"], 1, "--fail-under strict_micro_f1=100.1: it is 100.00"),
         (["strict_micro_f=1"], 1, "no such value; did you mean 'strict_micro_f1'?"),
         (["strict_micro_f1=nan"], 1, "it is 100.00"),
-        (["strict_micro_f1=x"], 2, "'x' is no number"),
+        (["strict_micro_f1=x"], 2, "'x' is not a number"),
     ],
 )
 def test_a_score_below_a_bound_or_missing_fails(

@@ -79,7 +79,7 @@ async def test_an_index_brings_its_corpus(place: Path) -> None:
 
 
 async def test_an_index_of_another_corpus_is_refused(place: Path) -> None:
-    with pytest.raises(InputError, match="was built from another corpus"):
+    with pytest.raises(InputError, match="was built from the corpus"):
         await opened(SearchedDocuments(), recipe(), corpus=place / "other", index=place / "index")
 
 

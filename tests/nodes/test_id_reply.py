@@ -30,9 +30,9 @@ def test_a_list_of_ids_is_read_in_note_order(text: str, ids: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        (essential("1", "9", "9"), "unknown sentence ids: 9; sentence ids that stand more than once: 9"),
-        (essential("2", "2"), "sentence ids that stand more than once: 2"),
-        ('{"essential": [2, null, ["3"]]}', r"ids that are no strings: 2, None, \['3'\]"),
+        (essential("1", "9", "9"), "unknown sentence ids: 9; repeated sentence ids: 9"),
+        (essential("2", "2"), "repeated sentence ids: 2"),
+        ('{"essential": [2, null, ["3"]]}', r"ids that are not strings: 2, None, \['3'\]"),
         ('{"essential": "2"}', "'essential' must be a list of sentence ids"),
         ('{"essential": {"2": true}}', "'essential' must be a list of sentence ids"),
         ('{"ids": ["2"]}', "'essential' must be a list of sentence ids"),

@@ -106,7 +106,7 @@ async def test_far_scores_stay_probabilities(bench: Bench) -> None:
 
 
 def test_a_threshold_on_bm25_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"scores of bm25 are no probabilities; use 'top_k'"):
+    with pytest.raises(ValueError, match=r"scores of bm25 are not probabilities; use 'top_k'"):
         EvidenceSettings.model_validate({**RANKED, "ranker": "bm25", "cutoff": {"rule": "threshold"}})
 
 

@@ -260,7 +260,7 @@ async def test_words_of_the_question_find_their_sentence(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ({"retriever": "bm25", "cutoff": {"rule": "threshold"}}, "scores of bm25 are no probabilities"),
+        ({"retriever": "bm25", "cutoff": {"rule": "threshold"}}, "scores of bm25 are not probabilities"),
         ({"acronyms": "mine.yaml"}, "acronyms names a table, but expand_acronyms is false"),
         ({"candidates": 0}, "candidates"),
     ],

@@ -85,7 +85,7 @@ def test_a_rule_selects_and_says_how_sure_it_is() -> None:
                 "ranker": "bm25",
                 "rule": {"ranker_weight": 0.5, "scale": "none", "cutoff": {"rule": "threshold"}},
             },
-            "evidence: rule.scale is 'none', but scores of bm25 are no log-odds",
+            "evidence: rule.scale is 'none', but scores of bm25 are not log-odds",
         ),
     ],
 )

@@ -32,7 +32,7 @@ def test_a_step_means_this_execution_alone() -> None:
         ("widen_evidence", None, "widen_evidence did not run on this case; what ran"),
         ("generate_anser", None, "did you mean 'generate_answer'?"),
         ("reflect_on_labels", 3, "step 3 is generate_answer; reflect_on_labels ran at 1, 2"),
-        (None, 9, "there is no step 9"),
+        (None, 9, "step 9 not found"),
         (None, None, "name the node that runs again"),
     ],
 )

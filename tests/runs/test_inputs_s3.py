@@ -133,7 +133,7 @@ def test_what_cannot_be_reached_is_one_line(bucket: Bucket, folder: Path, url: s
         refused = run(guarded, folder, url, "none", "--policy", "policy.yaml")
         assert refused.code == 2 and refused.line.startswith(f"{url}: access denied")
     for cases, words in (
-        (url.replace("cases", "none"), "there is no such object"),
+        (url.replace("cases", "none"), "no such object"),
         ("s3://nothing/cases.jsonl", "bucket not found"),
     ):
         refused = run(bucket, folder, cases, "none")

@@ -160,7 +160,7 @@ def test_shards_of_other_inputs_and_numbers_are_refused_by_name(source: Path, fo
     shard(elsewhere, 1)
     with pytest.raises(RunError, match="differs in case files"):
         made([folder / "shard-0", elsewhere / "shard-1", folder / "shard-2"], folder / "run")
-    with pytest.raises(RunError, match="whole: is no shard"):
+    with pytest.raises(RunError, match="whole: is not a shard"):
         made([folder / "whole"], folder / "run")
 
 
@@ -232,7 +232,7 @@ def test_the_audit_logs_of_shards_are_kept(folder: Path) -> None:
     log = run / SHARD_LOGS / "0001.jsonl"
     log.write_bytes(log.read_bytes()[:-9])
     ended = evigraph("audit", "run", folder=folder)
-    assert ended.code == 1 and "it breaks off" in ended.out
+    assert ended.code == 1 and "it is truncated" in ended.out
     log.unlink()
     assert "it is missing" in evigraph("audit", "run", folder=folder).out
 

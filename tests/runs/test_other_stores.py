@@ -81,4 +81,4 @@ def test_cases_are_read_by_url(store: Store, folder: Path, monkeypatch: pytest.M
     assert refused.code == 2 and "changed since this run began: case files" in refused.line
     for none in (f"{url}/none.jsonl", f"{url}/none"):
         refused = run(store, folder, none, "none")
-        assert refused.code == 2 and refused.line.startswith(f"{none}: there is no such object")
+        assert refused.code == 2 and refused.line.startswith(f"{none}: no such object")

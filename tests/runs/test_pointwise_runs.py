@@ -64,7 +64,7 @@ def test_a_server_without_log_probabilities_ends_the_command_before_a_run(
     server.abilities = Abilities(refuses=frozenset({"logprobs"}))
     ended = run(folder, f"vllm:{MODEL}@{server.url}", "--out", "out")
     assert ended.code == 2
-    assert "gives no log-probabilities, but evidence.reply 'pointwise' needs" in ended.line
+    assert "does not return log-probabilities, but evidence.reply 'pointwise' needs" in ended.line
     assert server.chats == [] and not (folder / "out").exists()
 
 

@@ -139,7 +139,7 @@ def test_an_object_that_is_damaged_or_missing_is_named_and_nothing_is_left(
     whole = cases.read_bytes()
     cases.write_bytes(whole[:100] + b"x" + whole[101:])
     pull = ("runs", "pull", url(bucket), "--out", tmp_path / "pulled")
-    assert said(*pull).startswith(f"{url(bucket)}/{cases.name}: is damaged, its SHA-256 is not that of")
+    assert said(*pull).startswith(f"{url(bucket)}/{cases.name}: is damaged: its SHA-256 differs from")
     demand_nothing_at(tmp_path / "pulled")
     cases.unlink()
     assert said(*pull) == f"{url(bucket)}/{cases.name}: is missing; push the run again"

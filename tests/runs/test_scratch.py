@@ -164,7 +164,7 @@ def test_where_the_other_disk_is_lost_what_was_published_goes_on_when_asked_for(
     assert refused.code == 2
     assert f"{left} on node7 since" in refused.line and "add --scratch-lost" in refused.line
     resumed = place.give("resume", "run", *SCRATCH, "--scratch-lost", "--json")
-    assert resumed.code == 0 and "is given up" in resumed.err
+    assert resumed.code == 0 and "dropping the files" in resumed.err
     assert resumed.summary["cases_run"] == CASES_OF_A_RUN - published
     left.rename(place.folder / "elsewhere")
     place.demand_whole(alone, twice=60)
@@ -290,7 +290,7 @@ async def test_a_publication_that_fails_meanwhile_is_told_once(
     async with writing(place.path, Scratch(place.folder / "disk", 0.0001), said.append):
         await asyncio.sleep(0.3)
         failing = False
-    assert len(said) == 1 and said[0].endswith("(the run goes on)")
+    assert len(said) == 1 and said[0].endswith("(the run continues)")
 
 
 def test_an_open_reader_has_the_calls_of_a_later_publication(place: Place) -> None:
@@ -410,7 +410,7 @@ def test_a_marker_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--scratch", "run/below"), "lies in the run's own folder"),
+        (("--scratch", "run/below"), "is inside the run's own folder"),
         (("--scratch", "cases.jsonl"), "cannot be written: "),
         (("--publish-every", "5"), "--publish-every needs --scratch DIR"),
     ],

@@ -227,7 +227,7 @@ def test_a_failed_reflection_is_one_line_with_the_class_of_its_error(
     assert [line["facts"].get("error_class") for line in reflections].count("timeout") == 2
     shown = evigraph("show", "run", "k0", folder=tmp_path)
     assert shown.code == 0
-    assert shown.out.count("no usable reflection (timeout: scripted: late); the first labels stand") == 2
+    assert shown.out.count("no usable reflection (timeout: scripted: late); keeping the first labels") == 2
 
 
 def test_a_fault_of_a_router_fails_its_cases_and_is_shown_at_its_step(

@@ -213,7 +213,7 @@ def test_no_case_is_lost(
         assert code == 2 and not out.exists()
         *_, line = said.splitlines()
         assert line.startswith(f"evigraph: model {model!r} ")
-        assert "thinks first" in line or "gives no log-probabilities" in line
+        assert "thinks first" in line or "does not return log-probabilities" in line
         return
     summary = json.loads(printed) if printed else {}
     with capsys.disabled():

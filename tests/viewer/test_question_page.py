@@ -68,7 +68,7 @@ def test_texts_of_documents_and_models_stay_text(tmp_path: Path) -> None:
 
 def test_a_case_without_snippets_says_so(tmp_path: Path) -> None:
     shown = page(tmp_path, snippets=[], exact_answer=None, answer=None)
-    assert "There are no snippets" in words(shown.get_element_by_id("snippets-title").getparent())
+    assert "This question has no snippets" in words(shown.get_element_by_id("snippets-title").getparent())
 
 
 def test_a_redacted_bundle_has_no_text_of_snippets_and_answers(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_page_shows_verdict_evidence_year_and_source(tmp_path: Path) -> None
     answer = words(shown.find(".//section[@class='answers']"))
     assert "yes, by a tie 1 speak for yes and 1 speak for no" in answer
     assert "key: no ✗ wrong" in answer
-    assert "1 speak for yes 0 do not tell 1 speak for no 1 could not be read" in answer
+    assert "1 speak for yes 0 are neutral 1 speak for no 1 could not be read" in answer
     first = words(shown.get_element_by_id("passage-1"))
     assert "✓ speaks for yes Mint tea quagga helps. Old Journal, 1998, cited 41 times; document d1" in first
     assert "sentence 1, 5 of the abstract" in words(shown.get_element_by_id("passage-3"))

@@ -52,8 +52,8 @@ def test_a_missing_part_is_none_and_an_empty_one_is_empty() -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([], "no list of questions"),
-        ({"questions": {}}, "no list of questions"),
+        ([], "list of questions"),
+        ({"questions": {}}, "list of questions"),
         ({"questions": [{"id": "q", "documents": "1"}]}, "'q': documents: not a list"),
         ({"questions": [{"id": "q"}, {"id": "q"}]}, "'q' is there twice"),
     ],

@@ -72,7 +72,7 @@ def test_faults_of_documents(documents: object, told: str) -> None:
         ({"endSection": ""}, "refused snippets: 1: without endSection"),
         ({"offsetInEndSection": 9}, "penalised snippets: 1: offsets 4 to 9 hold 5 characters, its text 4"),
         ({"offsetInBeginSection": -1}, "refused snippets: 1: an offset below 0"),
-        ({"offsetInBeginSection": "4"}, "refused snippets: 1: offsetInBeginSection is no whole number"),
+        ({"offsetInBeginSection": "4"}, "refused snippets: 1: offsetInBeginSection is not a whole number"),
         ({"text": " "}, "refused snippets: 1: its text is empty"),
         ({"document": "1"}, "no address of PubMed"),
     ],

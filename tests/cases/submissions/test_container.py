@@ -51,7 +51,7 @@ def test_another_name_in_the_zip(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_the_zip(tmp_path: Path) -> None:
-    assert "lies in a folder of the zip: 'run/submission.json'" in refusal(
+    assert "is in a folder of the zip: 'run/submission.json'" in refusal(
         zipped(tmp_path / "a.zip", run__submission_json="[]")
     )
 

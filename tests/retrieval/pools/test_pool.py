@@ -335,7 +335,7 @@ def damaged_store(folder: Path) -> None:
 def test_a_damaged_pool_is_named(tmp_path: Path, store: Callable[[Path], None], manifest: str) -> None:
     store(tmp_path)
     (tmp_path / "pool.json").write_text(manifest)
-    assert "no whole demonstration pool" in opening(tmp_path)
+    assert "not a complete demonstration pool" in opening(tmp_path)
 
 
 async def test_texts_without_words_are_ranked_last(tmp_path: Path) -> None:
