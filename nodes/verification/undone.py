@@ -19,9 +19,11 @@ _UNDONE = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"\b(?:no|not|never|without|cannot|declined|refused|held|stopped|avoid(?:ed)?|instead)\b|n't\b",
+    r"\b(?:not|never|cannot|declined|refused|held|stopped|avoid(?:ed)?|instead)\b|n't\b|^\W*no\b"
+    r"|\b(?:had|received|with) no\b",
     re.IGNORECASE,
 )
+"""Of the thing itself; "showed no effusion" and "without effusion" deny something else."""
 _MOST = 5
 """Words that name a thing; a longer clause says more than that."""
 

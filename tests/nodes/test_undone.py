@@ -22,6 +22,8 @@ NOTE = [
     ("statement", "deciding"),
     [
         ("The CT of the chest showed a consolidation.", ["1"]),
+        ("The CT of the chest showed a consolidation without effusion.", ["1"]),
+        ("No CT of the chest was done.", []),
         ("Amoxicillin was prescribed at discharge.", ["3"]),
         ("MRI of the brain was normal.", ["4"]),
         ("A CT of the chest was not done.", []),
