@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from access.guard import Guard, LinkDoor
 from access.sessions import signed_in
+from evals.compare.matrix import LETTERS
 from graph.system import UnknownSystem
 from ranking.errors import RankerError
 from runs.record.manifest import RunError
@@ -31,7 +32,16 @@ from viewer.going_on import GoingOn
 from viewer.library import Library, named
 from viewer.opened_run import OpenedRun
 from viewer.pages.case import call_page
-from viewer.pages.compare import KINDS, RunDifferences, Side, compare, compare_case_page, compare_page
+from viewer.pages.compare import (
+    KINDS,
+    RunDifferences,
+    Side,
+    compare,
+    compare_case_page,
+    compare_page,
+    matrix_page,
+    read_matrix,
+)
 from viewer.pages.runs import ListedRun, ReviewLinks, listed, rows_document, run_page, runs_page
 from viewer.rendering import assets, render
 from viewer.signing_in import SigningIn
@@ -145,7 +155,10 @@ class Server:
     def _compare(self, request: Request) -> Response:
         kind, page = request.query_params.get("kind"), request.query_params.get("page", "1")
         wanted = next((known for known in KINDS if known == kind), None)
-        with self._two_runs(request) as (one, other):
+        with self._asked_sides(request, len(LETTERS)) as sides:
+            if len(sides) > 2:
+                return HTMLResponse(matrix_page(read_matrix(sides), self._addresses))
+            one, other = sides
             key = (one.name, other.name, one.run.revision, other.run.revision)
             if self._compared is None or self._compared[0] != key:
                 self._compared = key, compare(one.run, other.run)
@@ -157,20 +170,20 @@ class Server:
 
     def _compare_case(self, request: Request) -> Response:
         case_id = parameter(request, "id")
-        with self._two_runs(request) as (one, other):
+        with self._asked_sides(request, 2) as (one, other):
             for side in (one, other):
                 open_case(side.run, case_id, reviewer_of(request))
             return HTMLResponse(compare_case_page(one, other, case_id, self._addresses))
 
     @contextmanager
-    def _two_runs(self, request: Request) -> Iterator[tuple[Side, Side]]:
-        """Both runs, locked in the order of their names, so that two requests cannot deadlock."""
+    def _asked_sides(self, request: Request, most: int) -> Iterator[list[Side]]:
+        """The runs in the order given, locked in the order of their names: two requests cannot deadlock."""
         names = request.query_params.getlist("run")
-        if len(names) != 2 or names[0] == names[1]:
-            raise HTTPException(404, "Choose two runs to compare.")
+        if not 2 <= len(names) <= most or len({*names}) < len(names):
+            raise HTTPException(404, f"Choose two{f' to {most}' if most > 2 else ''} runs to compare.")
         with ExitStack() as stack:
             opened = {name: stack.enter_context(self._named(name).reading()) for name in sorted(names)}
-            yield Side(names[0], opened[names[0]]), Side(names[1], opened[names[1]])
+            yield [Side(name, opened[name]) for name in names]
 
     def _asked(self, request: Request) -> tuple[str, OpenedRun]:
         name = request.path_params["run"]

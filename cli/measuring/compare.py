@@ -9,11 +9,16 @@ import typer
 
 from cli.completion import run_names
 from cli.flags import MetricFlags
-from cli.options import CasesOption, HtmlOption, KeyOption, run_folder
+from cli.options import CasesOption, HtmlOption, KeyOption, WorstFirstOption, run_folder
 from cli.terminal import Result, print_message
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from evals.compare.comparison import Comparison
+    from evals.metrics.text_metric import MetricResources
+    from evals.scoring.gold import GoldCase
+    from runs.record.folder import RunFolder
 
 
 def compare(
@@ -44,6 +49,7 @@ def compare(
     resamples: Annotated[int, typer.Option(min=99, help="Bootstrap resamples and random exchanges.")] = 9_999,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 42,
     rows: Annotated[int, typer.Option(min=1, help="Most rows of each list.")] = 10,
+    worst_first: WorstFirstOption = False,
     html: HtmlOption = None,
     texts: Annotated[
         bool, typer.Option("--texts/--no-texts", help="With --html: whether the page holds answers.")
@@ -51,10 +57,11 @@ def compare(
     *,
     metrics: MetricFlags,
 ) -> Result:
-    """Compare two runs on the same cases: scores with intervals, changed labels, answers and routes.
+    """Compare runs on the same cases: scores with intervals, changed labels, answers and routes.
 
     Differences are B minus A, on the cases that are done in both. Without --key and --cases those of RUN_A
-    are read. Without a key, only changes are shown.
+    are read. Without a key, only changes are shown. Three to eight runs are shown as a matrix of cases and
+    runs, with score, cost and time.
 
     Example: evigraph compare out/before out/after --key key.json --html out/compare.html
     """
@@ -69,6 +76,15 @@ def compare(
 
     folders = (RunFolder(run_a), RunFolder(run_b))
     gold = gold_if_readable(folders[0], key or (), cases or (), print_message)
+    if more:
+        return _matrix(
+            [*folders, *map(RunFolder, more)],
+            gold,
+            metrics.resources,
+            rows=rows,
+            worst_first=worst_first,
+            html=html,
+        )
     one, other = (score_on(run, gold, metrics.resources) for run in folders)
     labels = {case_id: case.labels for case_id, case in gold.items() if case.labels}
     first, second = (read_outcomes(run) for run in folders)
@@ -80,6 +96,30 @@ def compare(
             record_if_possible(path, "exported", what="answers that differ", to=str(html))
     content = comparison.as_json() | {"html": None if html is None else str(html)}
     return Result(content, lambda: print_comparison(comparison, rows=rows, page=html))
+
+
+def _matrix(
+    runs: Sequence[RunFolder],
+    gold: Mapping[str, GoldCase],
+    resources: MetricResources,
+    *,
+    rows: int,
+    worst_first: bool,
+    html: Path | None,
+) -> Result:
+    from cli.measuring.print_comparison import print_matrix
+    from evals.compare.matrix import LETTERS, matrix_of, read_side
+    from evals.compare.render import render_matrix
+    from evals.pages.page import write_page
+    from evals.run_scores import score_on
+
+    if len(runs) > len(LETTERS):
+        raise typer.BadParameter(f"at most {len(LETTERS)} runs fit side by side, not {len(runs)}")
+    matrix = matrix_of([read_side(run, score_on(run, gold, resources)) for run in runs])
+    if html is not None:
+        write_page(html, render_matrix(matrix))
+    content = matrix.as_json() | {"html": None if html is None else str(html)}
+    return Result(content, lambda: print_matrix(matrix, rows=rows, worst_first=worst_first, page=html))
 
 
 def _write_page(path: Path, comparison: Comparison, rows: int, texts: bool) -> None:

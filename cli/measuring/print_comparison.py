@@ -13,6 +13,8 @@ from cli.terminal import output, print_line, print_table, safe
 from evals.compare.changes import CaseChange, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
 from evals.compare.differences import TaskDifferences, verdict
+from evals.compare.matrix import Matrix
+from evals.compare.outcomes import in_words
 from evals.compare.render import metric_table, setting_table
 from evals.pages.tables import Column, Table
 
@@ -35,6 +37,21 @@ def print_comparison(comparison: Comparison, *, rows: int, page: Path | None) ->
         print_line(f"! {caution}", "yellow")
     for line in _next(comparison, gained, lost, page):
         print_line(line)
+
+
+def print_matrix(matrix: Matrix, *, rows: int, worst_first: bool, page: Path | None) -> None:
+    """Runs, what differs between them, and at most `rows` cases."""
+    print_table(matrix.runs_table(), below=True)
+    if matrix.scores:
+        print_line(f"score: {matrix.score_name}, over cases scored in all runs", "dim")
+    for letter, words in matrix.differences():
+        print_line(f"{letter} differs from A: {words}")
+    print_line()
+    table = matrix.cases_table(worst_first=worst_first, most=rows)
+    print_table(table, below=True)
+    _rest(output(), len(matrix.case_ids), rows)
+    if page is not None:
+        print_line(f"page  {page}")
 
 
 def _runs(console: Console, comparison: Comparison) -> None:
@@ -111,6 +128,7 @@ def _settings(console: Console, comparison: Comparison, rows: int) -> None:
     if not comparison.settings:
         console.print("settings  no difference is recorded")
         return
+    print_line(f"A and B differ in {in_words(comparison.settings)}")
     print_table(setting_table(comparison.settings, "settings that differ", rows))
     _rest(console, len(comparison.settings), rows)
 

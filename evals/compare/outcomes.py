@@ -179,6 +179,38 @@ def differing_settings(first: Manifest, second: Manifest) -> list[Setting]:
     ]
 
 
+def in_words(settings: Sequence[Setting], names: tuple[str, str] = ("A", "B")) -> str:
+    """What differs between two runs, as a phrase; versions of software are named without their numbers."""
+    if not settings:
+        return "no recorded setting differs"
+    models: dict[tuple[str, str], list[str]] = {}
+    prompts, versions, others = [], [], []
+    for name, first, second in settings:
+        both = f"{first} in {names[0]}, {second} in {names[1]}"
+        kind, _, rest = name.partition(" ")
+        if name.startswith("model of "):
+            models.setdefault((first, second), []).append(name.removeprefix("model of "))
+        elif kind == "prompt":
+            prompts.append(rest.replace("_", " "))
+        elif name.startswith("version of "):
+            versions.append(name.removeprefix("version of "))
+        else:
+            others.append(f"{name} ({both})")
+    found = [
+        f"the model{'' if len(models) == 1 else f' of {_listed(roles)}'}"
+        f" ({first} in {names[0]}, {second} in {names[1]})"
+        for (first, second), roles in models.items()
+    ]
+    found += [f"the prompt{'s' * (len(prompts) > 1)} {_listed(prompts)}"] if prompts else []
+    found += others
+    found += [f"the version{'s' * (len(versions) > 1)} of {_listed(versions)}"] if versions else []
+    return "; ".join(found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _others(manifest: Manifest) -> dict[str, str]:
     found = {"system": manifest.system, "evigraph": manifest.evigraph}
     found |= {

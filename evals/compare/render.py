@@ -11,7 +11,8 @@ import numpy as np
 from evals.compare.changes import CaseChange, F1Pair, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
 from evals.compare.differences import MetricDifference, TaskDifferences, verdict
-from evals.compare.outcomes import Setting
+from evals.compare.matrix import Matrix
+from evals.compare.outcomes import Setting, in_words
 from evals.pages.page import render_page
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, forest_plot
 from evals.pages.tables import NO_VALUE, POINTS, Cell, Column, Format, Row, Table, Tone, p_text
@@ -122,6 +123,18 @@ def render(comparison: Comparison, *, rows: int, with_texts: bool) -> str:
         intents=intent_changes(changes),
         moves=_moves,
         settings=setting_table,
+        words=in_words(comparison.settings),
+    )
+
+
+def render_matrix(matrix: Matrix) -> str:
+    """The page of several runs."""
+    return render_page(
+        "matrix.html",
+        matrix=matrix,
+        runs=matrix.runs_table(),
+        cases=matrix.cases_table(worst_first=True),
+        differences=list(matrix.differences()),
     )
 
 

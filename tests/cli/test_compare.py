@@ -107,3 +107,20 @@ def test_bad_input_is_one_line(folder: Path, arguments: list[str], words: str) -
     ended = evigraph("compare", *arguments, folder=folder)
     assert ended.code == 2
     assert words in ended.line
+
+
+def test_three_runs_are_a_matrix_in_the_order_given(folder: Path) -> None:
+    if not (folder / "again").exists():
+        shutil.copytree(folder / "few", folder / "again")
+    arguments = ("compare", "more", "few", "again", "--key", "key.json", "--html", "three.html")
+    ended = evigraph(*arguments, "--json", folder=folder)
+    assert ended.code == 0, ended.err
+    found = ended.summary
+    assert list(found["runs"].values()) == ["more", "few", "again"]
+    assert found["scores"]["A"] > found["scores"]["B"] == found["scores"]["C"]
+    assert [case["case_id"] for case in found["cases"]] == ["k0", "k1", "k2"]
+    assert found["cases"][0]["A"]["score"] == pytest.approx(found["scores"]["A"])
+    assert found["cases"][0]["A"]["seconds"] > 0 and found["cases"][0]["A"]["cost"] is None
+    assert found["differences"]["B"].startswith("the model (scripted:script.py:more")
+    page = (folder / "three.html").read_text("utf-8")
+    assert "3 runs, 3 cases" in page and page.count('class="n up"') == 3

@@ -159,9 +159,26 @@ def test_two_ticked_runs_stand_side_by_side(page: Page, link: str) -> None:
     page.get_by_label("Compare again").check()
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("h1")).to_have_text("3 of 3 cases differ")
+    # The run that was ticked first is A, whatever its place in the list.
+    expect(page.locator("main")).to_contain_text("A is plain, B is again.")
+    expect(page.locator("main")).to_contain_text("A and B differ in the model (")
+    page.get_by_role("link", name="Swap A and B").click()
+    expect(page.locator("main")).to_contain_text("A is again, B is plain.")
+    page.go_back()
     page.get_by_role("link", name="answer (1)").click()
     page.get_by_role("link", name="c001").click()
     expect(page.locator("mark").first).to_have_text("Because of the <b>drain</b>.")
+
+
+def test_three_ticked_runs_are_a_matrix(page: Page, link: str) -> None:
+    page.goto(link)
+    for name in ("again", "hostile", "plain"):
+        page.get_by_label(f"Compare {name}").check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("h1")).to_have_text("3 runs, 255 cases")
+    expect(page.locator("tbody tr", has_text="c002").locator("td")).to_have_count(3)
+    page.get_by_role("link", name="A and C").click()
+    expect(page.locator("main")).to_contain_text("A is again, B is plain.")
 
 
 def test_a_bundle_opens_from_disk(page: Page, folder: Path, tmp_path: Path) -> None:

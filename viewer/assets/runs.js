@@ -1,5 +1,5 @@
 "use strict";
-// Tables with data-sortable are sorted by the buttons of their heads; runs are ticked two at a time.
+// Tables with data-sortable are sorted by the buttons of their heads; runs are compared in the order of their ticks.
 (() => {
   const value = (row, column) => {
     const cell = row.cells[column];
@@ -28,13 +28,25 @@
     });
   }
 
-  const boxes = [...document.querySelectorAll("form.compare input[name=run]")];
-  const submit = document.querySelector("form.compare button[type=submit]");
+  const MOST = 8;
+  const form = document.querySelector("form.compare");
+  if (!form) return;
+  const boxes = [...form.querySelectorAll("input[name=run]")];
+  const submit = form.querySelector("button[type=submit]");
+  // The run that was ticked first is A.
+  let ticked = boxes.filter((box) => box.checked);
   const limit = () => {
-    const ticked = boxes.filter((box) => box.checked).length;
-    submit.disabled = ticked !== 2;
-    for (const box of boxes) box.disabled = ticked === 2 && !box.checked;
+    submit.disabled = ticked.length < 2;
+    for (const box of boxes) box.disabled = ticked.length === MOST && !box.checked;
   };
-  for (const box of boxes) box.addEventListener("change", limit);
-  if (submit) limit();
+  for (const box of boxes) box.addEventListener("change", () => {
+    ticked = ticked.filter((other) => other !== box);
+    if (box.checked) ticked.push(box);
+    limit();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    location.href = form.action + "?" + new URLSearchParams(ticked.map((box) => ["run", box.value]));
+  });
+  limit();
 })();

@@ -14,7 +14,8 @@ import numpy as np
 
 from cases.records import Case
 from evals.compare.changes import CaseChange, case_change
-from evals.compare.outcomes import CaseOutcome, differing_settings, outcome_of
+from evals.compare.matrix import Matrix, matrix_of, read_side
+from evals.compare.outcomes import CaseOutcome, differing_settings, in_words, outcome_of
 from evals.pages.tables import Cell
 from evals.scoring.gold import Labels
 from evals.scoring.scored_task import Score, ScoredTask, by_task, pair
@@ -27,7 +28,7 @@ from runs.record.manifest import quoted
 from runs.record.reading import Run
 from runs.record.trace_file import Line
 from serving.journal.journal import JournalError
-from viewer.addresses import Addresses
+from viewer.addresses import Addresses, ServedAddresses
 from viewer.opened_run import answers_of
 from viewer.pages.runs import SCORES
 from viewer.rendering import render
@@ -313,7 +314,9 @@ def compare_page(
         addresses=addresses,
         first=first,
         second=second,
-        settings=differing_settings(first.run.manifest, second.run.manifest),
+        settings=(settings := differing_settings(first.run.manifest, second.run.manifest)),
+        words=in_words(settings),
+        swap=addresses.compare(second.name, first.name, kind=kind),
         differences=differences,
         paths=f"{quoted(first.run.path)} {quoted(second.run.path)}",
         counts={each: counts[each] for each in KINDS},
@@ -329,6 +332,32 @@ def compare_page(
             number: addresses.compare(first.name, second.name, kind=kind, page=number)
             for number in (page - 1, page + 1)
         },
+    )
+
+
+def read_matrix(sides: Sequence[Side]) -> Matrix:
+    """Several runs side by side; reads their lines and traces once."""
+    return matrix_of([read_side(side.run.folder, _scored(side.run), side.name) for side in sides])
+
+
+def matrix_page(matrix: Matrix, addresses: ServedAddresses) -> str:
+    """Several runs side by side: scores, and a matrix of cases and runs."""
+    names = [side.name for side in matrix.sides.values()]
+    first = {id_: next(s.name for s in matrix.sides.values() if id_ in s.case_ids) for id_ in matrix.case_ids}
+    return render(
+        "compare_many.html",
+        addresses=addresses,
+        matrix=matrix,
+        runs=matrix.runs_table(),
+        cases=matrix.cases_table(),
+        links={id_: addresses.case(name, id_) for id_, name in first.items()},
+        pairs=[
+            (one, letter, addresses.compare(names[place], names[other]))
+            for place, one in enumerate(matrix.sides)
+            for other, letter in enumerate(matrix.sides)
+            if place < other
+        ],
+        differences=list(matrix.differences()),
     )
 
 
