@@ -35,6 +35,15 @@ def compare(
         Path,
         typer.Argument(help="The other run.", metavar="RUN_B", parser=run_folder, autocompletion=run_names),
     ],
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Further runs: then a matrix of cases and runs is shown.",
+            metavar="[RUN...]",
+            parser=run_folder,
+            autocompletion=run_names,
+        ),
+    ] = None,
     key: KeyOption = None,
     cases: CasesOption = None,
     candidates: Annotated[
