@@ -88,7 +88,7 @@ class Hub:
             self._steps.pop(run, None)
 
     def close(self) -> None:
-        """End all streams; their clients come back and go on where they were. Any thread may call it."""
+        """End all streams; their clients reconnect and continue where they were. Any thread may call it."""
         self.closed = True
         for run in [*self._listeners]:
             self.tell(run)

@@ -146,7 +146,7 @@ def print_rows(
         rows: As many cells as there are columns.
         right: Heads of right-aligned columns.
         title: Above the table.
-        below: Give the last cell a line of its own, under its row, where the terminal is narrow.
+        below: Put the last cell on a separate line under its row, where the terminal is narrow.
     """
     console = output()
     below = below and console.width < WIDE

@@ -44,7 +44,7 @@ class BioasqRecipe(Recipe):
         documents: Phase A: documents and snippets.
         exact: Phase B: answers in the form that a question's type asks for.
         ideal: The answer in words.
-        verification: Whether each sentence of the answer in words is held against the snippets.
+        verification: Whether each sentence of the answer in words is verified against the snippets.
     """
 
     system: Literal["bioasq"] = "bioasq"

@@ -26,7 +26,7 @@ class DirectRecipe(PoolRecipe):
 
     Attributes:
         answer: Demonstrations and rules of the answer.
-        verification: Whether each sentence of the answer is held against the note.
+        verification: Whether each sentence of the answer is verified against the note.
     """
 
     system: Literal["direct"] = "direct"

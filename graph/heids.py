@@ -41,7 +41,7 @@ class HeidsRecipe(Recipe):
         retrieval: Which sentences of the note are found.
         citation: How sentences of an answer come to their citations.
         answer: Rules of the answer.
-        verification: Whether each sentence of the answer is held against the note.
+        verification: Whether each sentence of the answer is verified against the note.
     """
 
     system: Literal["heids"] = "heids"

@@ -76,7 +76,7 @@ def override(recipe: Recipe, changes: Mapping[str, Any], origin: str) -> Recipe:
 
 
 def _whole_field(recipe: Recipe, field: str, value: object) -> str:
-    """A word in the place of a section: alone it would put all other fields back to their defaults."""
+    """A word instead of a section: alone it would put all other fields back to their defaults."""
     section = getattr(recipe, field, None)
     if isinstance(value, str) and isinstance(section, RecipeSection) and section.word_for is not None:
         return f"{field}.{section.word_for}"

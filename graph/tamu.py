@@ -71,7 +71,7 @@ class TamuRecipe(PoolRecipe):
         alignment: Which sentences of the note support the answer.
         answerability: Whether a case that its note does not answer ends without an answer.
         relevance: Whether sentences that do not help to answer the question are removed.
-        verification: Whether each sentence of the answer is held against the note.
+        verification: Whether each sentence of the answer is verified against the note.
     """
 
     system: Literal["tamu"] = "tamu"
@@ -445,7 +445,7 @@ def accepted(settings: TamuRecipe) -> Accepted:
 
 
 async def after_alignment(state: TamuState, runtime: TamuRuntime) -> Literal["verify_answer", "__end__"]:
-    """A clinician's answer is aligned beside all else, and not verified."""
+    """A clinician's answer is aligned in parallel with the rest, and not verified."""
     settings = runtime.context.settings
     generated = settings.alignment.answer == "generated"
     return "verify_answer" if generated and verifies(settings) else "__end__"

@@ -108,7 +108,7 @@ SUFFIX = ".partial"
 
 
 class PartialFile:
-    """Collects lines in `FILE.partial`, and puts them in the place of `FILE` when all are there.
+    """Collects lines in `FILE.partial`, and replaces `FILE` with them when all are there.
 
     A context manager: left early, it keeps what there is. Holds no lines in memory.
     """

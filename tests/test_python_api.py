@@ -177,6 +177,7 @@ def test_models_are_given_by_role() -> None:
         "label": "python:FirstChoice()",
         "reflect": "python:FirstChoice()",
         "answer": "scripted:auto",
+        "verify": "scripted:auto",
     }
 
 

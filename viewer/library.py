@@ -112,7 +112,7 @@ class Library:
         return next((name for name, known in self._paths.items() if known.resolve() == wanted), None)
 
     def warm(self) -> None:
-        """Read the rows of the latest runs ahead of the first request; for a thread of its own."""
+        """Read the rows of the latest runs ahead of the first request; for a separate thread."""
         latest = sorted(self.names(), key=lambda name: _changed(self._paths.get(name)), reverse=True)
         for name in latest[:_MAX_OPEN]:
             run = self.get(name)

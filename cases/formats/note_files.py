@@ -79,7 +79,7 @@ class _Fault(Exception):
 
 
 class _Given(NamedTuple):
-    """What a user says of all files."""
+    """Options that apply to all files."""
 
     question: str
     encoding: str
@@ -244,7 +244,7 @@ def _read_note(path: Path, given: _Given, _: ImportedNotes) -> Iterator[tuple[st
         note = read_note(path, given.encoding)
         if not own["question"].strip() and not own["narrative"].strip() and not given.question:
             name = stem + _QUESTION
-            raise _Fault("has no question", f"Give --question TEXT for all, or write {name} beside it")
+            raise _Fault("has no question", f"Give --question TEXT for all, or write {name} next to it")
         return _case(stem, own["question"] or given.question, own["narrative"], note)
 
     yield "", make

@@ -23,7 +23,7 @@ from storage.errors import InputError
 from viewer.case_parts.ballots import read_rule
 
 _LONG_NOTE = 1_000
-"""Sentences from which on only those are shown that something came of."""
+"""Number of sentences above which only those with a label or vote are shown."""
 
 _LABEL_COLOURS = {"essential": "green", "supplementary": "yellow"}
 

@@ -79,7 +79,7 @@ def view(
 
     A case that was waiting for a person continues once its labels are saved, and calls the run's models.
 
-    With `--users` the link has no key: each person signs in with a token of their own, and has a role.
+    With `--users` the link has no key: each person signs in with a token, and has a role.
 
     Example: evigraph view out/2026-11-21T10-15-tamu-ab12
     """

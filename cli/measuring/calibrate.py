@@ -86,7 +86,7 @@ def calibrate(
         bool,
         typer.Option(
             "--force",
-            help="Write the files even if the rule is no better than today's, or than taking every sentence.",
+            help="Write the files even if the rule does not beat today's, or than taking every sentence.",
         ),
     ] = False,
 ) -> Result:
@@ -95,7 +95,7 @@ def calibrate(
     Weight of the ranker, vote threshold, cut-off and share of sentences are chosen together, and scored on
     cases that the choice has not seen: one case is left out in turn, or --test sets some aside. Brackets are
     95 % intervals by bootstrap over cases. With --out it writes a recipe that names data, models and prompts;
-    a run that uses it with others is warned. A rule that is no better than today's, or than taking every
+    a run that uses it with others is warned. A rule that does not beat today's, or than taking every
     sentence, is not written without --force.
 
     Example: evigraph calibrate out/2026-11-21T10-15-tamu-ab12 --key dev_key.json --out calibrated.yaml

@@ -10,7 +10,7 @@ import typer
 from cli.completion import run_names
 from cli.flags import MetricFlags
 from cli.options import CasesOption, HtmlOption, KeyOption, WorstFirstOption, run_folder
-from cli.terminal import Result, print_message
+from cli.terminal import Result, plural, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ def _matrix(
     from evals.run_scores import score_on
 
     if len(runs) > len(LETTERS):
-        raise typer.BadParameter(f"at most {len(LETTERS)} runs fit side by side, not {len(runs)}")
+        raise typer.BadParameter(f"at most {plural(len(LETTERS), 'run')} fit side by side, not {len(runs)}")
     matrix = matrix_of([read_side(run, score_on(run, gold, resources)) for run in runs])
     if html is not None:
         write_page(html, render_matrix(matrix))

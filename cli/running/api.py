@@ -108,8 +108,8 @@ def api(
     """Serve runs over HTTP: submit cases, watch decisions, read, review and cancel; and a page that asks.
 
     Each submission is an ordinary run folder in RUNS. Without `--users` one token is printed at the start,
-    and only this machine is served. A service that ends, or is killed, loses nothing: the next one goes on
-    with what was submitted. Budgets are of each run. Needs the extra `api`.
+    and only this machine is served. A service that ends, or is killed, loses nothing: the next one continues
+    with submitted work. Budgets are of each run. Needs the extra `api`.
 
     Example: evigraph api out/api --model fast=vllm:Qwen/Qwen3-8B@http://gpu01:8000/v1 --users users.json
     """

@@ -17,7 +17,7 @@ from cli.flags import SessionFlags
 from cli.options import EffortOption, ModelOption
 from cli.running.print_answer import CASE, FILE, answer_result
 from cli.set_values import effort_values
-from cli.terminal import Result, duration, print_message
+from cli.terminal import Result, duration, plural, print_message
 
 if TYPE_CHECKING:
     from cases.records import Case
@@ -199,7 +199,7 @@ def _announce(request: Request, options: Options, sentences: int, *, yes: bool) 
     for role, part in estimate.tallies.items():
         read, written = _PACES.get(request.models[role].provider, _PACE)
         seconds += part.input_tokens / read + (part.output_tokens + part.thinking_tokens) / written
-    said = f"The note has {sentences:,} sentences; the answer takes about {duration(seconds)}."
+    said = f"The note has {plural(sentences, 'sentence')}; the answer takes about {duration(seconds)}."
     print_message(f"{said} A shorter part of the note takes less.", "yellow")
     if not yes and sys.stdin.isatty():
         typer.confirm("Ask it?", default=True, abort=True)

@@ -1,4 +1,4 @@
-"""How benchmarks measure: sides that take turns, their times, processes of their own, and memory."""
+"""How benchmarks measure: sides that take turns, their times, separate processes, and memory."""
 
 from __future__ import annotations
 

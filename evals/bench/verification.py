@@ -91,7 +91,7 @@ def measure(options: Options, report: Report) -> Result:
     """Ask the model about every statement and question that `--out` does not know yet.
 
     Raises:
-        BenchError: The model gives no log-probabilities, or failed.
+        BenchError: The model does not return log-probabilities, or failed.
         InputError: SciFact cannot be read.
     """
     ranker = load_ranker(options.ranker)

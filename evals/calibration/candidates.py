@@ -1,9 +1,9 @@
 """Counts of every candidate rule in every case, and the performance of a choice among them on unseen cases.
 
 Few and readable: three sources (votes, ranker, both by three weights) and four kinds of cut-off. Since micro
-F1 is made of sums over cases, leaving cases out is a subtraction. The choice is nested: for each part that is
-left out, the kind of rule is chosen by leaving out each further part in turn, and its parameters on all that
-remains. With up to 200 cases, each case is one part.
+F1 is computed from sums over cases, leaving cases out is a subtraction. The choice is nested: for each part
+that is left out, the kind of rule is chosen by leaving out each further part in turn, and its parameters on
+all that remains. With up to 200 cases, each case is one part.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from serving.protocol.budget import Prices
 from serving.protocol.model_name import recorded_name
 
 LETTERS = "ABCDEFGH"
-"""One a run; so many runs fit beside each other."""
+"""One a run; as many runs as fit side by side."""
 
 
 class CaseUse(NamedTuple):
@@ -173,7 +173,8 @@ class Matrix:
         score = self.by_case[letter].get(id_)
         if score is None:
             return Cell("done", below)
-        written = self.scores[letter].form.number(score)
+        task = self.scores.get(letter)
+        written = f"{score:.2f}" if task is None else task.form.number(score)
         return Cell(written, below, tone="up" if best is not None and score == best else "")
 
     def as_json(self) -> dict[str, Any]:
@@ -204,7 +205,7 @@ class Matrix:
 
 
 def matrix_of(sides: Sequence[Side]) -> Matrix:
-    """Put runs beside each other, on the first task that all of them are scored on."""
+    """Put runs side by side, on the first task that all of them are scored on."""
     letters = LETTERS[: len(sides)]
     tasks = next(iter(by_task([side.scored for side in sides])), None)
     own = dict(zip(letters, tasks, strict=True)) if tasks else {}

@@ -31,7 +31,7 @@ class ArchehrScores(ScoredTask):
     Attributes:
         official: Names of the scores that its leaderboard has, in its order.
         extra: Names of further scores to show.
-        parts: Scores of the leaderboard without an interval of their own.
+        parts: Scores of the leaderboard without an interval.
         overall: Name of the official overall score; None where a part of it is not computed, or labels are
             weak.
         not_computed: Why a metric is missing, by its name.
@@ -285,7 +285,7 @@ def _texts(
 ) -> tuple[dict[str, list[float]], dict[str, str], tuple[str, ...]]:
     """Every text metric of the task in percent, why others are missing, and notes.
 
-    Metrics that read a source have pairs of their own, and need the narrative.
+    Metrics that read a source have separate pairs, and need the narrative.
     """
     rules = TASKS[task]
     if rules.pairs is None:

@@ -59,7 +59,7 @@ class ScoredAs:
         headline: The value of pooled counts that is the task's score, or its half of it (2025).
         reads_labels: Whether gold are relevance labels, which may be weak; otherwise people wrote it.
         pairs: Pairs for text metrics.
-        needs_texts: Why there are no text metrics without the texts of the case file.
+        needs_texts: Why text metrics cannot be computed without the texts of the case file.
         averaged: Text metrics whose plain mean is the task's score, or its part of it (2025).
         notes: Cautions for the numbers.
         text_notes: Cautions for text metrics.

@@ -114,7 +114,7 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
 def write_runs(folder: Path, rankings: Rankings) -> list[Path]:
     """Write `qrels.txt` and one run file a row of the tables in TREC's formats, such as for ir_measures.
 
-    Scores in them are places counted from the end: tools put equal scores in an order of their own, and some
+    Scores in them are places counted from the end: tools put equal scores in different orders, and some
     round them.
 
     Raises:

@@ -31,7 +31,7 @@ def threshold(right: Sequence[float], share: float = FALSE_ALARMS) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """What a score is worth on the half that its threshold was not chosen on.
+    """Performance of a score on the half that its threshold was not chosen on.
 
     Attributes:
         auc: Right against all wrong ones; `auc_of` against each kind.

@@ -177,7 +177,7 @@ VALIDATE_CITATIONS = NodeSpec(
     flags={
         **BREAKS_RULES,
         **NO_CITATIONS,
-        "unknown_citations": "the answer cited sentences that were not shown; those citations were removed",
+        "unknown_citations": "the reply cited texts that were not shown; those citations were removed",
         "malformed_citations": "citations without a sentence id were removed from the answer",
     },
     is_off=lambda recipe: not recipe.answers or attributes(recipe),

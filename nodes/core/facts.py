@@ -59,7 +59,7 @@ def in_brackets(ids: Sequence[str]) -> str:
 
 
 def id_list(label: str) -> Fact:
-    """Ids on a line of their own; no line where there are none."""
+    """Ids on a separate line; no line if there are none."""
     return Fact(rows=lambda ids, _: [(label, in_brackets(ids))] if ids else [])
 
 
@@ -88,14 +88,14 @@ def _count_rows(counts: Mapping[str, int], facts: Facts) -> list[Row]:
 
 
 PLAIN = Fact()
-"""Ids, labels, numbers; no line of their own."""
+"""Ids, labels, numbers; not printed on a separate line."""
 
 TEXT = Fact(keep=withheld)
-"""Texts, which never leave without payloads; no line of their own."""
+"""Texts, which never leave without payloads; not printed on a separate line."""
 
 
 def plain(*names: str) -> dict[str, Fact]:
-    """Facts that hold ids, labels and numbers alone, and have no line of their own."""
+    """Facts that hold ids, labels and numbers alone, and are not printed on separate lines."""
     return dict.fromkeys(names, PLAIN)
 
 

@@ -119,7 +119,7 @@ async def write_text(
         messages: The prompt in words.
         reply: In free text.
         settings: Of the recipe.
-        rules: What the text is held to.
+        rules: Rules that the text must keep.
         earlier: Attempts that were sent back before, which count for no correction.
 
     Raises:

@@ -2,7 +2,7 @@
 
 All questions on a case share the conversation up to their last turn, byte for byte, so a prefix cache serves
 them; nothing is decoded beyond the first token and nothing is drawn. Pointwise relevance from the probability
-of one word is that of Nogueira et al. (2020, section 3) and Sachan et al. (2022).
+of one word follows Nogueira et al. (2020, section 3) and Sachan et al. (2022).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def ask_yes_or_no(
         case_id: Of the case.
         questions: Messages by id; at least one.
         reply: As `yes_or_no` makes it.
-        counted: What the questions are on, in words for a message.
+        counted: Subject of the questions, in words for a message.
         at_least: Replies that there must be.
 
     Raises:

@@ -295,7 +295,7 @@ def read_vote(form: ReplyForm, index: int, reply: Reply[list[str]], sentence_ids
 def lacks_reply_form(settings: VoteSettings, prompt: Prompt, version: str) -> str | None:
     """Fault of a prompt that cannot request the recipe's form; None if it can.
 
-    Prompts may ask for the paper's form, the labels of all sentences, in words of their own.
+    Prompts may ask for the paper's form, the labels of all sentences, in their own words.
     """
     if settings.reply in ("labels", POINTWISE, AUTO) or not settings.asks_model or prompt.uses("reply_form"):
         return None

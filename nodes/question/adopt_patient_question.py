@@ -47,7 +47,7 @@ def patient_question(case: Case) -> tuple[str, str]:
 async def adopt_patient_question(
     state: AdoptPatientQuestionInput, runtime: Runtime[Context]
 ) -> AdoptPatientQuestionUpdate:
-    """Put the patient's own words in the place of the missing clinician question."""
+    """Use the patient's own words instead of the missing clinician question."""
     question, found_in = patient_question(runtime.context.cases[state["case_id"]])
     return {
         "patient_question": question,

@@ -162,7 +162,7 @@ EXPLAIN_VERDICT = NodeSpec(
     facts=plain("shown", "dropped_passages", "cited", "unknown_citations", "words"),
     flags={
         "dropped_passages": "the explanation was written without some passages, as the prompt was too long",
-        "unknown_citations": "the explanation cited passages that were not shown; these were removed",
+        "unknown_citations": "the reply cited texts that were not shown; those citations were removed",
         "uncited_explanation": "the explanation cites no passage",
     },
     dry_replies={EXPLANATION_REPLY: _made_up},

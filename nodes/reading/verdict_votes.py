@@ -37,7 +37,7 @@ def majority(votes: Mapping[Reading, float], classes: Literal[2, 3]) -> Verdict:
 
 
 def is_tied(votes: Mapping[Reading, float], classes: Literal[2, 3]) -> bool:
-    """Whether another verdict has as many votes as `majority`'s; without votes, there is no tie."""
+    """Whether another verdict has as many votes as `majority`'s; False without votes."""
     weights = _rounded(votes)
     counted = [weights[reading] for reading in READINGS if classes == 3 or reading != "neutral"]
     return max(counted) > 0 and counted.count(max(counted)) > 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 
 from nodes.verification.words import STEMMER, STOP, word_set
 
@@ -45,7 +46,7 @@ _REWRITES = tuple(
 _WORD = re.compile(r"[a-z][a-z'-]*[a-z]|[.;,:()]", re.IGNORECASE)
 _EITHER = frozenset({True, False})
 _FEW = 2
-"""Words between two commas that may be an item of a list that goes on."""
+"""Words between two commas that may be an item of a list that continues."""
 
 
 @lru_cache(maxsize=1024)
@@ -59,7 +60,7 @@ def clauses(text: str, *, lenient: bool = False) -> tuple[Mapping[str, frozenset
         text = pattern.sub(replacement, text)
     words = [match[0].lower() for match in _WORD.finditer(text)]
     parts: list[list[str]] = [[]]
-    for word, following in zip(words, [*words[1:], "."], strict=True):
+    for word, following in zip_longest(words, words[1:]):
         if word in _TURNS or (word == "and" and following in _NEW_CLAUSE):
             parts.append([])
         else:
@@ -79,7 +80,7 @@ def denials(text: str) -> Mapping[str, frozenset[bool]]:
 
 
 def _governed(clause: Sequence[str], lenient: bool) -> list[tuple[str, frozenset[bool]]]:
-    """A comma ends the reach of a cue unless a list goes on."""
+    """A comma ends the reach of a cue unless a list continues."""
     found: list[tuple[str, frozenset[bool]]] = []
     denied = False
     part = 0

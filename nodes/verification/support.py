@@ -96,7 +96,7 @@ _DIGITS = 4
 
 
 def judge(signals: Signals, rule: SupportRule) -> tuple[Support, float | None]:
-    """What a statement is, and P(supported); None if nothing but text checks is known of it."""
+    """The support of a statement, and P(supported); None if only text checks judged it."""
     told = [_limited(one) for one in (signals.cited, signals.note) if one is not None]
     if signals.label is not None:
         told.append(_LABEL_LOG_ODDS if signals.label == "supported" else -_LABEL_LOG_ODDS)

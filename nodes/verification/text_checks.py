@@ -23,7 +23,7 @@ FaultKind = Literal["number", "unit", "date", "side", "drug", "dose", "route", "
 
 
 class Fault(TypedDict):
-    """What a statement says otherwise than its record, or without it.
+    """Details in which a statement differs from its record, or that its record lacks.
 
     Attributes:
         kind: Of the words that are wrong.

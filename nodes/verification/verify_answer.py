@@ -60,7 +60,7 @@ _DECIDING = 2
 
 
 class VerificationSettings(RecipeSection):
-    """Whether each sentence of an answer is held against its record, and what is done with one that fails.
+    """Whether each sentence of an answer is compared with its record, and the consequence for one that fails.
 
     `verification: model` is short for `verification: {check: model}`.
 
@@ -129,7 +129,7 @@ class VerifyAnswerUpdate(TypedDict):
 
 
 class Record(NamedTuple):
-    """What an answer is held against.
+    """The record that an answer is compared with.
 
     Attributes:
         note: Every sentence, or every snippet with its number.

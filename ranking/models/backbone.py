@@ -14,7 +14,7 @@ from ranking.models.config import Pooling
 from ranking.models.tokens import Row, read_layout
 
 TOKEN_BUDGET = 2048
-"""Tokens of a batch. On two cores larger ones are no faster; in training they are held for the gradient."""
+"""Tokens of a batch. On two cores larger ones do not run faster; training holds them for the gradient."""
 
 
 class States(NamedTuple):

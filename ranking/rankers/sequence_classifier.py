@@ -24,7 +24,7 @@ from weights.loading import is_long, loading, no_progress_bars, readable, stay_o
 from weights.registry import WeightsError, fingerprint
 
 _ENDLESS = 1_000_000
-"""Tokenizers without a limit of their own give a number above this."""
+"""Tokenizers without a limit report a number above this."""
 
 
 def read_config(folder: Path, origin: str, remedy: str) -> Mapping[str, Any]:

@@ -41,7 +41,7 @@ class JudgedClaim:
     """A claim with one abstract that decides it.
 
     Attributes:
-        verdict: What the abstract says of the claim.
+        verdict: Whether the abstract supports or contradicts the claim.
         rationale: Positions of the sentences that say so, in their order.
     """
 

@@ -82,7 +82,7 @@ def _choice(options: list[Any], place: tuple[str, ...], vote: tuple[str, ...]) -
 
 
 def rehearsed(recipe: Recipe) -> Recipe:
-    """The same recipe for made-up replies: there is no reviewer, and no answer is written again.
+    """The same recipe for made-up replies: nobody reviews, and no answer is rewritten.
 
     A case that waits would leave out the calls after its review, and a made-up answer is in no note.
     """

@@ -66,13 +66,6 @@ class Servers:
         self.close()
 
 
-class NoServers(Servers):
-    """Starts none: for sessions without a case to run, whose models are named and never asked."""
-
-    async def addresses(self, models: Iterable[ModelName]) -> dict[ModelName, str]:
-        return {name: "http://127.0.0.1:9/v1" for name in models if name.needs_server}
-
-
 def _plan(name: ModelName) -> ServeSpec:
     named = os.environ.get(RECIPE_VARIABLE)
     recipe = load_serve_recipe(named) if named else None

@@ -14,7 +14,7 @@ from cases.texts import plural
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from runs.execute.assemble import Assembly, Report, Request, assembled, recorded_request
 from runs.execute.batch import Options, run_batch
-from runs.execute.servers import NoServers, Servers
+from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
 from runs.move.scratch import writing
 from runs.on_ray.cases import RayCases, cases_on_ray
@@ -39,7 +39,6 @@ from runs.review.reviews import is_stale
 from runs.upkeep.check import demand_whole
 from serving.batches.desk import BatchDesk
 from serving.journal.journal import Journal
-from serving.protocol.errors import ModelError
 from serving.protocol.model_name import ModelName, Role, parse_model_name
 from serving.requests.client import ModelClient
 
@@ -98,17 +97,10 @@ async def resume(
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
-    if idle := options.scratch is None and options.on is None and _nothing_left(RunFolder(path)):
-        options, servers = replace(options, probe=False), NoServers(watcher.notify)
     continued = _continued(path, options, models, stop, watcher, servers, recipe=recipe)
-    try:
-        async with continued as (folder, _, run):
-            reviewed = reviewed_waiting(folder, watcher.notify)
-            await run(skipped=set(folder.statuses()) - reviewed, only=reviewed if only_reviewed else None)
-    except ModelError:
-        # No case is left that would ask a server which is gone.
-        if not idle:
-            raise
+    async with continued as (folder, _, run):
+        reviewed = reviewed_waiting(folder, watcher.notify)
+        await run(skipped=set(folder.statuses()) - reviewed, only=reviewed if only_reviewed else None)
     return _indexed(path)
 
 
@@ -261,14 +253,6 @@ def _indexed(path: Path) -> RunFolder:
         with contextlib.suppress(RunError, OSError), contextlib.closing(RunIndex(folder)) as index:
             index.refresh()
     return folder
-
-
-def _nothing_left(folder: RunFolder) -> bool:
-    """Whether a finished run has no case that a resume would run."""
-    manifest = folder.manifest
-    if manifest.status != "finished" or len(folder.statuses()) < manifest.inputs.cases:
-        return False
-    return not reviewed_waiting(folder)
 
 
 def _refuse(folder: RunWriter) -> None:

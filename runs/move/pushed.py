@@ -65,7 +65,7 @@ class Listing(_Record):
     Attributes:
         run: What no other run has, and this one keeps for as long as it lives.
         name: Of the folder that it was pushed from.
-        left: Objects of pushes that were broken off.
+        left: Objects of interrupted pushes.
     """
 
     version: Literal[1] = 1
@@ -98,7 +98,7 @@ class Pushed(NamedTuple):
 
 
 def push(path: Path, url: str, step: Step) -> Pushed:
-    """Put a run into object storage; a push that was broken off is gone on with.
+    """Put a run into object storage; an interrupted push continues.
 
     Raises:
         RunError: Another process is writing the run, or another run is there.

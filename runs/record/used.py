@@ -45,7 +45,7 @@ def count_killed(sessions: Sequence[Session], journal: Journal, prices: Prices) 
 
 
 def with_unrecorded(path: Path, manifest: Manifest) -> Manifest:
-    """A copy with the use of a session that is under way or was killed, as far as its journal has it."""
+    """A copy with the use of a session that is running or was killed, as far as its journal has it."""
     calls = path / CALLS
     # A journal that several runs share does not say whose calls it has.
     if not manifest.sessions or manifest.sessions[-1].finished is not None or calls.is_symlink():

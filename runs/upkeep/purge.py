@@ -1,7 +1,7 @@
 """All texts and replies of cases taken out of a run's folder.
 
 What stays are numbers, ids and labels. The folder says from the first step on that it is being purged, and
-each step can be done again: a purge that was broken off is finished by the next one.
+each step can be done again: the next purge completes an interrupted one.
 """
 
 from __future__ import annotations

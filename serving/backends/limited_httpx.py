@@ -27,7 +27,7 @@ _KEEP_ALIVE = [
 class GatedTransport:
     """Asks the gate about every request, and sends it by the proxy that the gate names.
 
-    Providers' clients choose hosts themselves, by variables of their own and by addresses in replies.
+    Providers' clients choose hosts themselves, by their own variables and by addresses in replies.
     """
 
     def __init__(self, transport: Callable[..., Any]) -> None:
@@ -76,7 +76,7 @@ def client_settings(transport: Callable[..., Any]) -> dict[str, Any]:
 
 
 def take_any_size(client: Any) -> None:
-    """Take the limit off: replies of batches are files, read piece by piece within limits of their own."""
+    """Take the limit off: replies of batches are files, read piece by piece within other limits."""
     client.event_hooks = {"response": []}
 
 

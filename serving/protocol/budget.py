@@ -90,7 +90,7 @@ class Budget:
         A call that does not fit next to those under way waits for their actual use.
 
         Raises:
-            BudgetSpent: It does not fit and no call is under way.
+            BudgetSpent: It does not fit and no call is running.
             BudgetHeld: It does not fit, and only calls in batches are under way.
         """
         self.largest_call = self.largest_call.largest(maximum)
@@ -120,7 +120,7 @@ class Budget:
         """Reserve for a call that is answered later, by `settle`; False where those under way come first.
 
         Raises:
-            BudgetSpent: It does not fit and no call is under way.
+            BudgetSpent: It does not fit and no call is running.
         """
         self.largest_call = self.largest_call.largest(maximum)
         if self.limited and not self.fits(maximum):
@@ -131,7 +131,7 @@ class Budget:
         return True
 
     def take(self, maximum: Spend) -> None:
-        """Reserve for a call that is in a batch already, even if there is no room."""
+        """Reserve for a call that is in a batch already, even above the limit."""
         self._reserve(maximum)
         self._held += 1
 

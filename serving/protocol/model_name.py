@@ -66,7 +66,7 @@ class ModelName:
 
     Attributes:
         base_url: The addresses, separated by commas where there are several.
-        batched: Whether its calls go in batches. That is no part of what it answers.
+        batched: Whether its calls go in batches. It does not change the answers.
     """
 
     provider: str

@@ -91,7 +91,7 @@ class RelayedBudget(Budget):
         """Reserve before a call of a case and settle after it.
 
         Raises:
-            BudgetSpent: It does not fit and no call is under way.
+            BudgetSpent: It does not fit and no call is running.
         """
         reservation = Reservation(maximum)
         if not self.limited:

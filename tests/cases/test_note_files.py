@@ -208,7 +208,7 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
         ("t.csv", "id,note\n1,One, two.\n", "t.csv: line 2: 3 cells, and the first line names 2 columns"),
         ("t.csv", 'id,note\n1,"a\nb"\n1,c\n', "t.csv: line 4: case id '1' is also used by"),
         ("t.csv", 'id,note\n1,"a\n', "t.csv: line 2: not CSV"),
-        ("t.csv", "id,note\na\x1b[2J,One.\n", "'a\ufffd[2J' is no case id"),
+        ("t.csv", "id,note\na\x1b[2J,One.\n", "'a\ufffd[2J' is not a valid case id"),
         ("t.pdf", "x", "t.pdf: cannot be read as a PDF"),
         ("t.jsonl", "{}", "t.jsonl: is a case file already"),
     ],

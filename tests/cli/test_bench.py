@@ -43,4 +43,5 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "memory",
         "fusion",
         "embedded",
+        "verification",
     }

@@ -85,9 +85,6 @@ def test_a_run_on_the_same_cases_is_warned_and_says_so(folder: Path) -> None:
 
 def test_a_run_of_the_rule_labels_as_the_calibration_did(folder: Path) -> None:
     """In sample, by a run: what `calibrate` foresaw of the rule on its own cases."""
-    recipe = yaml.safe_load((folder / "calibrated.yaml").read_text())
-    models = recipe["calibration"]["models"].values()
-    assert models and all(name == name.strip() for name in models)
     found = json.loads((folder / "calibrated.json").read_text())
     if not (folder / "again").exists():
         run(folder, BATCH, "calibrated.yaml", "again")

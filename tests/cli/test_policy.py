@@ -133,6 +133,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
 
 
 WITHOUT_A_HOST = {
+    "init",
     # They read files and print, or write files next to them.
     *("card", "cases import", "merge"),
     "purge",

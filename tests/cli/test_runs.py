@@ -90,7 +90,7 @@ def test_every_answer_of_a_run_is_verified() -> None:
     # Word scores are not probabilities, so they do not yield a rate of support.
     assert found["supported_rate"] is None
     shown = evigraph("verify", "out/deep/two", "--ranker", "bm25", "--rows", "1").stdout
-    assert "2 answers with 4 sentences" in shown and "no support" in shown
+    assert "2 answers with 4 sentences" in shown and "4 unsupported" in shown
     assert evigraph("verify", "out/deep/two", "--html", "x.html").exit_code == 2
 
 

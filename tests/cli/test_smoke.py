@@ -47,6 +47,7 @@ SMOKE = {
     "cases pubmedqa": Given(("pqal.json", "--out", "yesno.json"), "1 question"),
     "cases scifact": Given(("scifact", "--out", "claims.jsonl"), "1 case"),
     "check": Given(("run",), "calls"),
+    "init": Given(("study",), "recipe.yaml"),
     "merge": Given(("shards/0", "shards/1", "--out", "merged"), "merged"),
     "models check": Given(("vllm:test-model@URL",), "test-model"),
     "models pull": Given(("none",), "unknown embedded model 'none'", refused=True),

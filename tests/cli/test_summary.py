@@ -101,19 +101,6 @@ def test_a_session_without_a_case_to_run_says_so(place: Place, said: Said, comma
     assert said.json(command, "run")["cases_run"] == 0
 
 
-@pytest.mark.parametrize("model", ["vllm:gone", "openai:gone@http://127.0.0.1:9/v1"])
-def test_a_finished_run_is_resumed_without_its_server(place: Place, said: Said, model: str) -> None:
-    models = place.start().manifest.models
-    for one in models.values():
-        one.name, one.revision = model, ""
-    named = {role: one.model_dump(mode="json") for role, one in models.items()}
-    edit_manifest(place.run, models=named)
-    out, err = said("resume", "run")
-    assert "nothing to resume: every case has ended" in err and "cases 2 done" in out
-    after = RunFolder(place.run).manifest.models
-    assert {role: one.name for role, one in after.items()} == dict.fromkeys(named, model)
-
-
 def test_a_reviewers_labels_are_no_score_of_the_run(place: Place, said: Said) -> None:
     place.start(keys=(gold_key(place),))
     for case_id in ("k0", "k2"):

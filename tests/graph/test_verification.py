@@ -30,6 +30,7 @@ from tests.nodes.builders import Bench, asked, flags, script
 GOOD = "Heparin was stopped as the platelet count fell."
 BAD = "Warfarin was started."
 BOTH = f"{GOOD} {BAD}"
+IN_SNIPPET = "Quaggamab lowered the count."
 SHORT = {"min_sentences": 1}
 CHECK: dict[str, Any] = {"check": "model"}
 
@@ -73,7 +74,7 @@ async def test_an_unsupported_answer_is_written_again_with_its_fault_quoted(benc
     assert result.line["flags"] == []
     last = asked(context, "answer")[-1].prompt
     assert last[-2][1] == BOTH
-    assert f'"{BAD}" is not supported by the record: the record does not state it' in last[-1][1]
+    assert f'"{BAD}" is not supported by the record: the record does not name Warfarin' in last[-1][1]
 
 
 async def test_a_rewrite_does_not_use_up_the_corrections_of_the_rules(bench: Bench) -> None:
@@ -207,7 +208,7 @@ async def test_the_single_prompt_writes_an_unsupported_answer_again(bench: Bench
     assert result.line["alignment"] == {"1": ["1"]}
 
 
-@pytest.mark.parametrize(("answers", "ends"), [((BAD, GOOD), GOOD), ((BAD,), NOT_IN_DOCUMENTS)])
+@pytest.mark.parametrize(("answers", "ends"), [((BAD, IN_SNIPPET), IN_SNIPPET), ((BAD,), NOT_IN_DOCUMENTS)])
 async def test_answers_from_documents_are_held_against_their_snippets(
     bench: Bench, answers: tuple[str, ...], ends: str
 ) -> None:

@@ -153,7 +153,7 @@ async def test_a_faulty_reply_is_corrected(bench: Bench) -> None:
     assert update["alignment"] == {"1": ["1"], "2": ["2"]}
     assert flags(update) == set()
     quoted = asked(context)[1].prompt[-1][1]
-    assert "missing ids of answer sentences: 2; ids that the note does not have: 9" in quoted
+    assert "missing ids of answer sentences: 2; ids that the note lacks: 9" in quoted
 
 
 async def test_a_reply_that_stays_faulty_is_read_as_far_as_it_goes_and_flagged(bench: Bench) -> None:

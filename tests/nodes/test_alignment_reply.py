@@ -55,8 +55,8 @@ def test_numbers_count_as_ids() -> None:
         (links(s1=[], s2=[], s3=[]), "unknown ids of answer sentences: 3"),
         ('{"1": "2", "2": []}', "values that are not lists for: 1"),
         ('{"1": null, "2": {}}', "values that are not lists for: 1, 2"),
-        (links(s1=["8"], s2=["9", "8"]), "ids that the note does not have: 8, 9"),
-        ('{"1": [true, null, 1.5], "2": []}', "ids that the note does not have: (True), (None), (1.5)"),
+        (links(s1=["8"], s2=["9", "8"]), "ids that the note lacks: 8, 9"),
+        ('{"1": [true, null, 1.5], "2": []}', "ids that the note lacks: (True), (None), (1.5)"),
         ("no links today", "the reply holds no JSON object"),
     ],
 )

@@ -133,7 +133,7 @@ async def test_a_classifier_says_what_is_likeliest_and_how_sure(bench: Bench) ->
 async def test_a_classifier_that_gives_no_number_fails_the_case(bench: Bench) -> None:
     verdicts = ChosenVerdicts({"It supports.": (math.nan, 0.2, 0.1)})
     context = literature_context(bench, entailment=verdicts, reading={"reader": "a/folder"})
-    with pytest.raises(NodeFailure, match="no number"):
+    with pytest.raises(NodeFailure, match="NaN or infinity"):
         await run_node(read_passages, {"case_id": "q", "passages": TWO}, context)
 
 

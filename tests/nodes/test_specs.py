@@ -246,6 +246,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"answer": {"selection": "similarity"}, "evidence": {"demonstrations": 0}},
         {"stop_after": "evidence", "evidence": {"minimum_votes": 1}, "negation": {"check": True}},
         {"verification": {"check": "model", "on_unsupported": "remove"}, "answerability": "auto"},
+        {"relevance": {"least": 0.1}},
         {"verification": {"check": "rules"}, "alignment": {"answer": "generated"}},
     ],
     "heids": [

@@ -29,13 +29,18 @@ def folder_with(folder: Path, **files: str) -> str:
 
 
 def test_an_unknown_version_names_the_known_ones() -> None:
-    assert refused("papre") == "no prompts 'papre': there are default, claims, laptop, or give a folder"
+    assert refused("papre") == "no prompts 'papre': there are default, ask, claims, laptop, or give a folder"
 
 
 def test_a_version_holds_only_what_it_changes() -> None:
     default, laptop, claims = load_all("default"), load_all("laptop"), load_all("claims")
     changed_by_laptop = [name for name in CONTRACTS if laptop[name] != default[name]]
-    assert sorted(changed_by_laptop) == ["answer_from_evidence", "label_sentence"]
+    assert sorted(changed_by_laptop) == [
+        "answer_from_evidence",
+        "answer_stated",
+        "label_sentence",
+        "verify_statement",
+    ]
     assert [name for name in CONTRACTS if claims[name] != laptop[name]] == ["label_sentence"]
     assert claims["label_sentence"].version == "claims"
     assert claims["answer_from_evidence"].version == "laptop"

@@ -193,9 +193,9 @@ def test_a_scan_counts_for_the_object_and_is_asked_for_by_its_url(tmp_path: Path
 @pytest.mark.parametrize(
     ("cases", "words"),
     [
-        ("BUCKET/none.xml", "BUCKET/none.xml: there is no such object. Look at the URL"),
-        ("BUCKET/none", "BUCKET/none: there is no such object, and nothing below it. Look at the URL"),
-        ("BUCKET/notes.txt", "BUCKET/notes.txt: there is no such object, and nothing below it"),
+        ("BUCKET/none.xml", "BUCKET/none.xml: no such object. Check the URL"),
+        ("BUCKET/none", "BUCKET/none: no such object, and nothing below it. Check the URL"),
+        ("BUCKET/notes.txt", "BUCKET/notes.txt: no such object, and nothing below it"),
         ("BUCKET/empty", "BUCKET/empty: no .xml, .jsonl, or .json of questions in this folder"),
         ("BUCKET/../pool.xml", "BUCKET/../pool.xml: has an empty part, or one of . or .."),
         ("http://host/pool.xml", "'http://host/pool.xml': no URL of object storage; write s3://"),

@@ -30,7 +30,7 @@ def test_what_is_assigned_stays() -> None:
     known = {"q0": ("a", "b"), "q1": ("a",)}
     (made,) = assign(["q0", "q1"], ["a", "b"], 2, known)
     assert (made.case_id, made.reviewers) == ("q1", ("a", "b"))
-    with pytest.raises(RunError, match="--each 3 needs 3 reviewers, and 2 are named"):
+    with pytest.raises(RunError, match="3 reviewers, but only 2 named"):
         assign(["q0"], ["a", "b"], 3, {})
     with pytest.raises(RunError, match="reviewer 'a' is named twice"):
         names("a, b,a")

@@ -167,7 +167,7 @@ def test_two_ticked_runs_stand_side_by_side(page: Page, link: str) -> None:
     page.go_back()
     page.get_by_role("link", name="answer (1)").click()
     page.get_by_role("link", name="c001").click()
-    expect(page.locator("mark").first).to_have_text("Because of the <b>drain</b>.")
+    expect(page.locator("mark", has_text="Because of the <b>drain</b>.")).to_be_visible()
 
 
 def test_three_ticked_runs_are_a_matrix(page: Page, link: str) -> None:

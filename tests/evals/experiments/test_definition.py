@@ -115,7 +115,7 @@ def test_a_missing_file_names_the_packaged_ones(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "fault"),
-    [("evidence.vote", "vote"), ("evidenze.votes", "evidenze"), ("system.votes", "no section")],
+    [("evidence.vote", "vote"), ("evidenze.votes", "evidenze"), ("system.votes", "not a section")],
 )
 def test_unknown_fields_of_the_recipe_are_refused_before_anything_runs(
     field: str, fault: str, tmp_path: Path

@@ -36,8 +36,8 @@ def test_failed_and_missing_cases_are_named_with_their_remedy(tmp_path: Path) ->
     ready = prepared(tmp_path, "2026-2", done("7"), failed("8"), failed("x", "invalid_input"), cases="789")
     assert refusals(ready) == [
         ("case '8': failed: timeout", f"evigraph retry {run}"),
-        ("case '9': not run yet", f"evigraph resume {run}"),
         ("case 'x': failed: too late", f"Correct the case file, then: evigraph retry {run} --corrected"),
+        ("case '9': not run yet", f"evigraph resume {run}"),
     ]
 
 
