@@ -10,6 +10,7 @@ from graph.recipe import differing_fields
 from nodes.verification.support import marked_text
 from runs.record.folder import Line, RunFolder
 from runs.record.manifest import Manifest
+from serving.protocol.errors import ModelError
 from serving.protocol.model_name import recorded_name
 
 Route = tuple[str, ...]
@@ -238,7 +239,11 @@ def _short(name: str, value: object) -> str:
 
 def _model(name: str, revision: str) -> str:
     # The server's address does not affect replies.
-    identity = recorded_name(name).identity
+    try:
+        identity = recorded_name(name).identity
+    except ModelError:
+        # A manifest may name a model that this version does not know.
+        identity = name
     return f"{identity} {revision[:12]}" if revision else identity
 
 
