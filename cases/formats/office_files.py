@@ -9,7 +9,7 @@ from typing import Any
 
 from storage.errors import InputError
 
-_EXTRA = "pip install 'evigraph[documents]', or save it as text"
+_EXTRA = "pip install -e '.[documents]' in the clone, or save it as text"
 _MAX_UNPACKED = 1 << 27
 """Bytes of a Word file once unpacked; text of a note takes a hundredth."""
 

@@ -116,7 +116,7 @@ def _items(options: Options, ranker: Ranker) -> list[Item]:
     items = [*invented_statements(cases), *unanswerable_questions(batch[: options.cases])]
     if options.data is not None:
         items += scifact_statements(Path(options.data), options.claims, nearest)
-    # Of most use first, if the run is broken off.
+    # Of most use first, if the run is interrupted.
     return sorted(items, key=lambda one: one.set == "scifact" and one.kind == UNRELATED)
 
 

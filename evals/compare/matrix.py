@@ -103,6 +103,20 @@ class Matrix:
             return ""
         return first.headline_title or first.headline.replace("_", " ")
 
+    @property
+    def legend(self) -> str:
+        """How to read the figures of `runs_table`."""
+        scored = (
+            f"Score: {self.score_name}, over the cases that are scored in all runs; brackets: 95 % intervals"
+            " by bootstrap over cases."
+            if self.scores
+            else "No case is scored in all runs."
+        )
+        return (
+            f"{scored} Cost by the prices that each run recorded, as if no call was replayed; time: the sum"
+            " over cases."
+        )
+
     def differences(self) -> Iterator[tuple[str, str]]:
         """Of each run but the first its letter, and how it was set up otherwise."""
         (base, first), *others = self.sides.items()

@@ -17,6 +17,7 @@ from typing import Literal, TypedDict
 
 from cases.records import Sentence
 from nodes.verification.negations import clauses, denials
+from nodes.verification.undone import undone_places, undone_thing
 from nodes.verification.words import Quantity, plain, quantities, stems, telling, word_set
 
 FaultKind = Literal["number", "unit", "date", "side", "drug", "dose", "route", "direction", "negation"]
@@ -329,7 +330,7 @@ def _negations(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
 
     At least half of the shared words have to differ, since cues seldom govern exactly what they deny.
     """
-    lines = [(line, denials(line.plain)) for line in record if line.cited]
+    lines = [(line, _denials_with_undone(line)) for line in record if line.cited]
     for clause in clauses(statement):
         alike = [len(clause.keys() & there.keys()) for _, there in lines]
         most = max(alike, default=0)
@@ -341,8 +342,22 @@ def _negations(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
             yield _fault("negation", f'the record says otherwise: "{line.text}"', [line], contradicts=True)
 
 
+def _denials_with_undone(line: _Line) -> Mapping[str, frozenset[bool]]:
+    """A thing that "was considered but not done" is affirmed by one clause and denied by the next."""
+    thing = dict.fromkeys(stems(" ".join(undone_thing(line.text))), frozenset({True, False}))
+    return {**denials(line.plain), **thing}
+
+
 def _opposed(clause: Mapping[str, frozenset[bool]], there: Mapping[str, frozenset[bool]]) -> int:
     return sum(stem in there and ways.isdisjoint(there[stem]) for stem, ways in clause.items())
+
+
+def _undone(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
+    """Results of things that the record has only as not done."""
+    for place in undone_places(statement, [line.text for line in record]):
+        line = record[place]
+        text = f'the record says that it was not done: "{line.text}"'
+        yield _fault("negation", text, [line], contradicts=True)
 
 
 _CHECKS: Sequence[Callable[[str, Sequence[_Line]], Iterable[Fault]]] = (
@@ -354,4 +369,5 @@ _CHECKS: Sequence[Callable[[str, Sequence[_Line]], Iterable[Fault]]] = (
     _routes,
     _moves,
     _negations,
+    _undone,
 )

@@ -1,12 +1,9 @@
-"""Things that a record says were not done, against a statement that has them done. Pure."""
+"""Things that a record has only as not done, and statements that have them done."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-
-from cases.records import Sentence
-from nodes.verification.text_checks import Fault
 
 _WORD = re.compile(r"[a-z][a-z0-9-]+")
 _STOP = frozenset(
@@ -28,8 +25,8 @@ _MOST = 5
 """Words that name a thing; a longer clause says more than that."""
 
 
-def check_undone(statement: str, note: Sequence[Sentence]) -> list[Fault]:
-    """One fault for each thing of the statement that the record has only as not done.
+def undone_places(statement: str, texts: Sequence[str]) -> list[int]:
+    """Places of the sentences that say of a thing in the statement that it was not done.
 
     "A CT of the chest was considered but was not done" denies every statement without a negation that has
     both "CT" and "chest", unless another sentence of the record has them too.
@@ -38,20 +35,15 @@ def check_undone(statement: str, note: Sequence[Sentence]) -> list[Fault]:
         return []
     words = _words(statement)
     return [
-        Fault(
-            kind="negation",
-            text=f'the record says that it was not done: "{one.text}"',
-            contradicts=True,
-            sentence_ids=[one.id],
-        )
-        for one in note
-        if (thing := _undone_thing(one.text))
+        place
+        for place, text in enumerate(texts)
+        if (thing := undone_thing(text))
         and thing <= words
-        and not any(thing <= _words(other.text) for other in note if other.id != one.id)
+        and not any(thing <= _words(other) for other in (*texts[:place], *texts[place + 1 :]))
     ]
 
 
-def _undone_thing(text: str) -> frozenset[str]:
+def undone_thing(text: str) -> frozenset[str]:
     """The words before the first verb of a sentence on something that was not done; none of any other."""
     verb = _VERB.search(text)
     if verb is None or not _UNDONE.search(text, verb.end()):

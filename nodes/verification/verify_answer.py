@@ -39,7 +39,6 @@ from nodes.verification.support import (
     without_texts,
 )
 from nodes.verification.text_checks import check_text, nearest
-from nodes.verification.undone import check_undone
 from prompts import Contract
 from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranker, rank_queries
@@ -203,13 +202,7 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
     case = context.cases[state["case_id"]]
     record = record_of(case, state)
     lines = state["answer_sentences"] if record.links else numbered(state["answer"])
-    faults = {
-        line["id"]: [
-            *check_text(line["text"], _cited(record, line["id"]), record.note),
-            *check_undone(line["text"], record.note),
-        ]
-        for line in lines
-    }
+    faults = {line["id"]: check_text(line["text"], _cited(record, line["id"]), record.note) for line in lines}
     ranked = await asyncio.to_thread(_ranked, context.find(VERIFIER), lines, record.note)
     question = state.get("patient_question", case.question)
 
