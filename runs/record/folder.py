@@ -135,7 +135,8 @@ class RunFolder:
         """
         latest = {line["case_id"]: offset for offset, line in self._lines()}
         for offset, line in self._lines():
-            if latest[line["case_id"]] == offset:
+            # A run that is under way may have appended lines since.
+            if latest.get(line["case_id"]) == offset:
                 yield line
 
     def case(self, case_id: str) -> Line | None:

@@ -61,6 +61,17 @@ def test_the_last_line_of_a_case_counts(tmp_path: Path) -> None:
     assert run.statuses() == {"a": "done", "b": "done"}
 
 
+def test_lines_that_are_appended_while_cases_are_read_come_with_the_next_reading(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append(a_line("a"), [])
+        folder.append(a_line("b", "failed"), [])
+        reading = RunFolder(tmp_path / "run").cases()
+        assert next(reading)["case_id"] == "a"
+        folder.append(a_line("b"), [])
+        folder.append(a_line("c"), [])
+        assert [(line["case_id"], line["status"]) for line in reading] == [("b", "failed")]
+
+
 def test_compaction_puts_the_cases_into_input_order_with_one_line_each(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
         folder.append(a_line("b"), [])
