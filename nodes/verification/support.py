@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from pydantic import Field
 
 from cases.definitions import Section
-from nodes.verification.text_checks import Fault
+from nodes.verification.text_checks import Fault, FaultKind
 
 Support = Literal["supported", "contradicted", "not_stated"]
 
@@ -92,6 +92,9 @@ _LABEL_LOG_ODDS = 4.0
 _MOST_LOG_ODDS = 6.0
 """Of a model or a ranker; beyond it, it is only surer of itself, and must not outvote a fault."""
 
+_DECISIVE: frozenset[FaultKind] = frozenset({"undone"})
+"""No model outvotes these: they mark none of the 256 right statements of `evigraph bench verification`."""
+
 _DIGITS = 4
 
 
@@ -106,6 +109,8 @@ def judge(signals: Signals, rule: SupportRule) -> tuple[Support, float | None]:
     contradicting = sum(fault["contradicts"] for fault in signals.faults)
     total -= rule.contradiction_weight * contradicting
     total -= rule.fault_weight * (len(signals.faults) - contradicting)
+    decisive = sum(fault["kind"] in _DECISIVE for fault in signals.faults)
+    total -= rule.model_weight * _MOST_LOG_ODDS * decisive
     if not told and signals.ranker is None:
         supported, share = not signals.faults and not signals.missing, None
     else:

@@ -20,7 +20,9 @@ from nodes.verification.negations import clauses, denials
 from nodes.verification.undone import undone_places, undone_thing
 from nodes.verification.words import Quantity, plain, quantities, stems, telling, word_set
 
-FaultKind = Literal["number", "unit", "date", "side", "drug", "dose", "route", "direction", "negation"]
+FaultKind = Literal[
+    "number", "unit", "date", "side", "drug", "dose", "route", "direction", "negation", "undone"
+]
 
 
 class Fault(TypedDict):
@@ -357,7 +359,7 @@ def _undone(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
     for place in undone_places(statement, [line.text for line in record]):
         line = record[place]
         text = f'the record says that it was not done: "{line.text}"'
-        yield _fault("negation", text, [line], contradicts=True)
+        yield _fault("undone", text, [line], contradicts=True)
 
 
 _CHECKS: Sequence[Callable[[str, Sequence[_Line]], Iterable[Fault]]] = (

@@ -209,3 +209,13 @@ async def test_a_case_ends_with_the_products_own_words_and_the_nearest_sentences
 )
 def test_an_answer_that_only_says_that_the_note_does_not_is_none(answer: str, said: bool) -> None:
     assert says_not_stated(answer) is said
+
+
+async def test_no_model_outvotes_a_thing_that_was_not_done(bench: Bench) -> None:
+    answer = "Amoxicillin was prescribed for a week and tolerated."
+    rule = {"model_weight": 2.5, "contradiction_weight": 2, "fault_weight": 0, "intercept": 2}
+    context = checking(bench, supporting(Amoxicillin=0.999), rule=rule)
+    update = await run_node(verify_answer, {**STATE, "answer": answer, "answer_evidence": []}, context)
+    (found,) = update["answer_support"]
+    assert (found["support"], update["answer_status"]) == ("contradicted", "unsupported")
+    assert found["sentence_ids"] == ["4"]
