@@ -215,6 +215,22 @@ def _drug_names(text: str) -> dict[str, str]:
     return {_SAME_DRUG.get(word, word): name for word, name in words.items() if word not in _NO_DRUGS}
 
 
+_IT = re.compile(r"^\s*(?:it|(?:this|the) (?:drug|medication|medicine))\b", re.IGNORECASE)
+
+
+def named_drugs(sentences: Sequence[str]) -> list[str]:
+    """The sentences of a text, each "it" at the beginning replaced by the drug of the sentence before.
+
+    A sentence is checked by itself, where "it can be restarted" says nothing of a drug that must not be.
+    """
+    found = list(sentences)
+    for place, before in enumerate(found[:-1], start=1):
+        drugs = list(_drug_names(plain(before)).values())
+        if len(drugs) == 1:
+            found[place] = _IT.sub(drugs[0], found[place])
+    return found
+
+
 def _drugs(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
     words = telling(statement)
     for drug, name in _drug_names(statement).items():

@@ -38,7 +38,7 @@ from nodes.verification.support import (
     quotable_fault,
     without_texts,
 )
-from nodes.verification.text_checks import check_text, nearest
+from nodes.verification.text_checks import check_text, named_drugs, nearest
 from prompts import Contract
 from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranker, rank_queries
@@ -202,8 +202,14 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
     case = context.cases[state["case_id"]]
     record = record_of(case, state)
     lines = state["answer_sentences"] if record.links else numbered(state["answer"])
-    faults = {line["id"]: check_text(line["text"], _cited(record, line["id"]), record.note) for line in lines}
-    ranked = await asyncio.to_thread(_ranked, context.find(VERIFIER), lines, record.note)
+    statements = [
+        AnswerLine(id=line["id"], text=text)
+        for line, text in zip(lines, named_drugs([line["text"] for line in lines]), strict=True)
+    ]
+    faults = {
+        line["id"]: check_text(line["text"], _cited(record, line["id"]), record.note) for line in statements
+    }
+    ranked = await asyncio.to_thread(_ranked, context.find(VERIFIER), statements, record.note)
     question = state.get("patient_question", case.question)
 
     def signals(id_: str, cited: _Asked | None, note: _Asked | None) -> Signals:
@@ -223,11 +229,11 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
     first = second = None
     if settings.check == "model" and record.note:
         if record.cited:
-            first = await _ask(context, case, question, state["answer"], lines, record, record.cited)
+            first = await _ask(context, case, question, state["answer"], statements, record, record.cited)
             asked.append(first)
         open_ = [
             line
-            for line in lines
+            for line in statements
             if judge(signals(line["id"], first, None), settings.rule)[0] != "supported" or first is None
         ]
         ids = [one.id for one in record.note]

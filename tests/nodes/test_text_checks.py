@@ -6,7 +6,7 @@ import pytest
 
 from cases.records import Sentence
 from nodes.verification.negations import clauses
-from nodes.verification.text_checks import check_text, nearest
+from nodes.verification.text_checks import check_text, named_drugs, nearest
 from nodes.verification.words import plain, quantities
 
 
@@ -108,3 +108,19 @@ def test_the_nearest_sentences_keep_their_order() -> None:
     record = note("Apples.", "The hip was replaced.", "Pears.", "The hip hurts.")
     assert nearest("Which hip was replaced?", record, 2) == ["2", "4"]
     assert nearest("Why?", record, 2) == []
+
+
+@pytest.mark.parametrize(
+    ("sentences", "named"),
+    [
+        (["Heparin fell out of use.", "It can be restarted."], "heparin can be restarted."),
+        (["Heparin was stopped.", "This drug can be restarted."], "heparin can be restarted."),
+        (["Heparin and warfarin were stopped.", "It can be restarted."], "It can be restarted."),
+        (["The drain was removed.", "It can be replaced."], "It can be replaced."),
+        (["Heparin was stopped.", "The count rose; it is normal."], "The count rose; it is normal."),
+    ],
+)
+def test_it_is_the_one_drug_of_the_sentence_before(sentences: list[str], named: str) -> None:
+    first, second = named_drugs(sentences)
+    assert first == sentences[0]
+    assert second.casefold() == named.casefold()

@@ -219,3 +219,16 @@ async def test_no_model_outvotes_a_thing_that_was_not_done(bench: Bench) -> None
     (found,) = update["answer_support"]
     assert (found["support"], update["answer_status"]) == ("contradicted", "unsupported")
     assert found["sentence_ids"] == ["4"]
+
+
+async def test_it_is_judged_as_the_drug_of_the_sentence_before(bench: Bench) -> None:
+    answer = "Heparin was stopped on day 3. It can be restarted."
+    context = bench.context(
+        case(note=("Heparin was stopped on day 3.", "Do not restart heparin.")),
+        replies=script(verify=supporting(restarted=0.6)),
+        verification={"check": "model", "rewrites": 0},
+    )
+    update = await run_node(verify_answer, {"case_id": "q", "answer": answer}, context)
+    first, second = update["answer_support"]
+    assert (first["support"], second["support"]) == ("supported", "contradicted")
+    assert (second["text"], second["sentence_ids"]) == ("It can be restarted.", ["2"])
