@@ -239,8 +239,10 @@ def _read_note(path: Path, given: _Given, _: ImportedNotes) -> Iterator[tuple[st
     def make() -> Case:
         own = {}
         for name, suffix in (("question", _QUESTION), ("narrative", _NARRATIVE)):
-            beside = path.with_name(stem + suffix)
-            own[name] = decoded(whole(beside, _MAX_NOTE), beside, given.encoding) if beside.is_file() else ""
+            companion = path.with_name(stem + suffix)
+            own[name] = (
+                decoded(whole(companion, _MAX_NOTE), companion, given.encoding) if companion.is_file() else ""
+            )
         note = read_note(path, given.encoding)
         if not own["question"].strip() and not own["narrative"].strip() and not given.question:
             name = stem + _QUESTION

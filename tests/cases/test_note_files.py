@@ -303,7 +303,7 @@ def test_a_missing_extra_is_named(
     word(tmp_path / "w.docx")
     write(tmp_path, p__pdf=pdf("Rest."))
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(InputError, match=r"needs an extra. pip install 'evigraph\[documents\]', or"):
+    with pytest.raises(InputError, match=r"needs an extra. pip install -e '\.\[documents\]'"):
         read_note(tmp_path / name)
 
 
