@@ -43,6 +43,7 @@ RECIPE = {
 }
 SCRIPT = f"""\
 import os, shutil
+from pathlib import Path
 from serving.backends.scripted import made_up_reply
 
 made = 0
@@ -51,8 +52,12 @@ async def reply(call):
     global made
     made += 1
     if made == {COPY_AFTER}:
-        # All that has been written so far: what a kill leaves at this moment.
-        shutil.copytree(os.environ["EVIGRAPH_TEST_RUN"], os.environ["EVIGRAPH_TEST_COPY"])
+        # All that has been written so far: what a kill leaves at this moment. The journal's thread goes on while
+        # files are copied, and its count is written after each commit, so the count of before is the one that fits.
+        run, copy = os.environ["EVIGRAPH_TEST_RUN"], os.environ["EVIGRAPH_TEST_COPY"]
+        count = Path(run, "{CALLS}.count").read_bytes()
+        shutil.copytree(run, copy)
+        Path(copy, "{CALLS}.count").write_bytes(count)
     return made_up_reply(call)
 """
 
