@@ -52,8 +52,8 @@ async def reply(call):
     global made
     made += 1
     if made == {COPY_AFTER}:
-        # All that has been written so far: what a kill leaves at this moment. The journal's thread goes on while
-        # files are copied, and its count is written after each commit, so the count of before is the one that fits.
+        # All that has been written so far: what a kill leaves at this moment. The journal's thread goes on
+        # while files are copied, and its count is written after each commit, so the count of before fits.
         run, copy = os.environ["EVIGRAPH_TEST_RUN"], os.environ["EVIGRAPH_TEST_COPY"]
         count = Path(run, "{CALLS}.count").read_bytes()
         shutil.copytree(run, copy)
