@@ -67,7 +67,7 @@ def parsed(model: type[Body], content: bytes | bytearray, cases: int) -> Body:
     try:
         given = from_json(content)
     except ValueError as error:
-        raise Refused(400, f"the body is no JSON: {error}") from None
+        raise Refused(400, f"the body is not JSON: {error}") from None
     for name, value in given.items() if isinstance(given, dict) else ():
         pointer = pointer_of((name,))
         if name not in model.model_fields:

@@ -287,7 +287,7 @@ class Runner:
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
                 raise
-            # Chroma panics where it gets no descriptor, and its panics are no `Exception`.
+            # Chroma panics where it gets no descriptor, and its panics are not subclasses of `Exception`.
             session.lacks_descriptors = _lacks_descriptors(error)
             if isinstance(error, _EXPECTED) or session.lacks_descriptors:
                 session.fault = _line(error)

@@ -77,7 +77,7 @@ class DefinitionKind:
         """Read a packaged definition by its name, or a file of the user's.
 
         Raises:
-            Exception: An `error`: it does not exist, or is no YAML mapping.
+            Exception: An `error`: it does not exist, or is not YAML mapping.
         """
         known = self.packaged_names()
         try:

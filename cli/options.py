@@ -38,7 +38,7 @@ def input_path(text: str) -> Path:
     """Path of a case or key file, or of the local copy for a URL of object storage.
 
     Raises:
-        StorageError: It is no URL of storage, or holds a secret.
+        StorageError: It is not a storage URL, or contains a secret.
         InputError: It has a part that no file can have.
     """
     if "://" not in text:

@@ -34,7 +34,7 @@ def recipe_values(texts: Sequence[str]) -> dict[str, Any]:
 
     Raises:
         typer.BadParameter: A text is not of the form, or its field is set by other means.
-        RecipeError: A value is no YAML.
+        RecipeError: A value is not YAML.
     """
     import yaml
 

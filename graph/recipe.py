@@ -36,7 +36,7 @@ def load_recipe(name_or_path: str) -> Recipe:
     """Load a packaged recipe by its name, or a file of the user's.
 
     Raises:
-        RecipeError: It does not exist, is no YAML, or has an unknown field or a wrong value.
+        RecipeError: It does not exist, is not YAML, or has an unknown field or a wrong value.
     """
     return make_recipe(RECIPES.read(name_or_path).values, name_or_path)
 

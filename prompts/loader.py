@@ -23,10 +23,10 @@ Variables = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contract:
-    """What a prompt must and may hold; declared by the node that fills it.
+    """Variables and texts of a prompt; declared by the node that fills it.
 
     Attributes:
-        name: Of the prompt, and of its file.
+        name: Name of the prompt and of its file.
         required: Variables that its turns must use.
         optional: Variables that they may use as well.
         demonstration: Variables that each demonstration must use.
@@ -54,16 +54,16 @@ class Turn(BaseModel):
 
 
 class PromptFile(BaseModel):
-    """A prompt as it is written.
+    """A prompt file.
 
     Attributes:
-        continues: Name of the prompt whose conversation this one goes on with.
+        continues: Name of the prompt whose conversation this one continues.
         opening: Turns before the demonstrations.
-        demonstration: Turns of each demonstration, where demonstrations are turns.
-        demonstration_text: Text of each, where they fill `${demonstrations}` of a turn.
+        demonstration: Turns of each demonstration, if demonstrations are turns.
+        demonstration_text: Text of each demonstration, if they fill `${demonstrations}` of a turn.
         closing: Turns after the demonstrations: the case itself.
         correction: The turn that quotes the `${faults}` of a reply.
-        texts: Pieces by name; a node chooses which of them fills a variable.
+        texts: Named texts; a node chooses which of them fills a variable.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -79,7 +79,7 @@ class PromptFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A loaded prompt; `sha256` is of the file as it is on disk."""
+    """A loaded prompt; `sha256` is the digest of its file."""
 
     name: str
     version: str
@@ -87,7 +87,7 @@ class Prompt:
     file: PromptFile
 
     def render(self, variables: Variables, demonstrations: Sequence[Variables] = ()) -> list[tuple[str, str]]:
-        """Fill the prompt: (role, text) turns, the most shared ones first.
+        """Fill the prompt: (role, text) turns, those that cases share first.
 
         Raises:
             PromptError: A variable that the prompt uses is missing.
@@ -126,7 +126,7 @@ class Prompt:
         """One of its texts, filled.
 
         Raises:
-            PromptError: There is none of this name, or a variable that it uses is missing.
+            PromptError: The text is unknown, or a variable that it uses is missing.
         """
         if name not in self.file.texts:
             raise PromptError(f"prompt {self.name!r} ({self.version}) has no text {name!r}")
@@ -163,7 +163,7 @@ def load_prompts(version: str, contracts: tuple[Contract, ...]) -> PromptSet:
         contracts: Of the prompts that the nodes of the system fill.
 
     Raises:
-        PromptError: There is no such version, or one of its files is wrong.
+        PromptError: The version is unknown, or one of its files is wrong.
     """
     sources = find_sources(version, [contract.name for contract in contracts])
     prompts = {}
@@ -176,7 +176,7 @@ def load_prompts(version: str, contracts: tuple[Contract, ...]) -> PromptSet:
 def replace_prompts(
     prompts: PromptSet, files: Mapping[str, Path], contracts: Iterable[Contract]
 ) -> PromptSet:
-    """A version with other files in the place of some of its prompts.
+    """A version with some prompts replaced by other files.
 
     Args:
         prompts: The version.
@@ -184,7 +184,7 @@ def replace_prompts(
         contracts: Of all prompts of the system.
 
     Raises:
-        PromptError: There is no such prompt or file, or the file is wrong.
+        PromptError: The prompt or the file is unknown, or the file is wrong.
     """
     by_name = {contract.name: contract for contract in contracts}
     replaced = dict(prompts.prompts)
@@ -208,7 +208,7 @@ def _load(source: Traversable, contract: Contract, version: str) -> Prompt:
 
 
 def _check(file: PromptFile, contract: Contract, source: str) -> None:
-    """Hold a prompt's variables against what its node can give and must have said."""
+    """Check a prompt's variables against those that its node provides and requires."""
     if file.continues not in (None, contract.continues):
         allowed = contract.continues or "nothing"
         raise PromptError(f"prompt {source}: continues {file.continues!r}; it can continue {allowed}")

@@ -1,4 +1,4 @@
-"""Versions of the prompts: packaged ones, and folders of the user's that change some prompts of another."""
+"""Versions of the prompts: packaged ones, and user folders that override some prompts of another version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 DEFAULT = "default"
-"""The packaged version that has every prompt."""
+"""The packaged version, which has every prompt."""
 
 _BASE = "base.yaml"
 _MAX_BYTES = 1 << 20
@@ -25,7 +25,7 @@ class PromptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PromptSource:
-    """The file of a prompt, and the version that has it."""
+    """The file of a prompt, and the version that contains it."""
 
     version: str
     file: Traversable
@@ -48,7 +48,7 @@ def own_prompts(version: str) -> list[str]:
     """Return the names of the prompts that a version does not take from its base, sorted.
 
     Raises:
-        PromptError: There is no such version.
+        PromptError: The version is unknown.
     """
     return [file.name.removesuffix(".yaml") for file in _prompt_files(_folder(version))]
 
@@ -57,7 +57,7 @@ def base_of(version: str) -> str | None:
     """Return the version from which another takes the prompts that it lacks; None for the packaged default.
 
     Raises:
-        PromptError: There is no such version, or its `base.yaml` is wrong.
+        PromptError: The version is unknown, or its `base.yaml` is wrong.
     """
     if version == DEFAULT:
         return None
@@ -74,14 +74,14 @@ def base_of(version: str) -> str | None:
 
 
 def find_sources(version: str, further: Collection[str] = ()) -> dict[str, PromptSource]:
-    """Find the file of every prompt of a version: its own, or else that of its base.
+    """Find the file of every prompt of a version: its own file, or else its base's.
 
     Args:
         version: A packaged version by its name, or a folder.
         further: Names of prompts that a folder may have besides those of the packaged default.
 
     Raises:
-        PromptError: There is no such version, a file is no prompt, or a version is its own base.
+        PromptError: The version is unknown, a file is not a prompt, or a version is its own base.
     """
     known = {*own_prompts(DEFAULT), *further}
     found: dict[str, PromptSource] = {}
@@ -109,7 +109,7 @@ def copy_prompts(version: str, names: Collection[str], folder: Path) -> None:
     """Copy prompts of a version to a new folder that has the version as its base.
 
     Raises:
-        PromptError: There is no such version or prompt, or the folder has one of the files.
+        PromptError: The version or prompt is unknown, or the folder has one of the files.
         OSError: The folder cannot be written.
     """
     sources = find_sources(version)
@@ -126,7 +126,7 @@ def demand_prompt(sources: dict[str, PromptSource], name: str) -> PromptSource:
     """Return the source of a prompt.
 
     Raises:
-        PromptError: There is none of this name.
+        PromptError: The prompt is unknown.
     """
     if name not in sources:
         raise unknown_prompt(name, sources)
@@ -134,7 +134,7 @@ def demand_prompt(sources: dict[str, PromptSource], name: str) -> PromptSource:
 
 
 def unknown_prompt(name: str, known: Collection[str]) -> PromptError:
-    """Make the error for a name that no prompt has."""
+    """Error for an unknown prompt name."""
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
     return PromptError(f"no prompt {name!r}; {hint}")
@@ -180,7 +180,7 @@ def _value(content: bytes) -> object:
     while nodes:
         one = nodes.pop()
         if id(one) in seen and not isinstance(one, yaml.ScalarNode):
-            # It may be one of itself, and a few of them can stand for more than fits into memory.
+            # It may be one of itself, and a few of them can expand to more than fits into memory.
             raise yaml.YAMLError("a list or mapping is repeated by an alias; write it out")
         seen.add(id(one))
         if isinstance(one, yaml.SequenceNode):

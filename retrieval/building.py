@@ -62,7 +62,7 @@ class BuildManifest(Fields):
         """
         manifest = cls.read(folder)
         if manifest is None:
-            fault = f"is no {cls.WHAT}" if folder.exists() else "no such folder"
+            fault = f"contains no {cls.WHAT}" if folder.exists() else "no such folder"
             raise InputError(folder, fault, f"Build one: {cls.COMMAND} --out {folder}")
         if not manifest.complete:
             remedy = "Repeat the command that builds it: it continues"

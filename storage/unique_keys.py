@@ -37,7 +37,7 @@ def loads(text: str | bytes) -> Any:
 
     Raises:
         RepeatedKey: An object has a key twice; names the line.
-        ValueError: It is no JSON.
+        ValueError: It is not JSON.
     """
     try:
         return json.loads(text, object_pairs_hook=unique)

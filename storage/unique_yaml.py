@@ -29,7 +29,7 @@ def loads(text: str | bytes) -> Any:
     """The value of a YAML text, of plain types only.
 
     Raises:
-        yaml.YAMLError: It is no YAML, or a mapping has a key twice.
+        yaml.YAMLError: It is not YAML, or a mapping has a key twice.
         ValueError: A value looks like a date or a number and is none.
         RecursionError: It is too deep.
     """

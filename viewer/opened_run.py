@@ -64,7 +64,7 @@ class Ended:
     Attributes:
         revision: The revision of the run's index.
         summaries: In input order.
-        read_at: Revision at which each case was last read, at least that of its line.
+        read_at: Revision at which each case was last read, at least its line's revision.
         reviews: Cases that wait for a review or were reviewed.
         progress: Progress of the run; None if it is not running.
     """

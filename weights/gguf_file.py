@@ -73,7 +73,7 @@ def check_gguf(file: Path) -> int:
     """
     with file.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
-            raise WeightsError(f"{file} is no GGUF file: it does not begin with the letters GGUF")
+            raise WeightsError(f"{file} is not a GGUF file: it does not begin with the letters GGUF")
     stay_offline()
     with LOADING:
         try:

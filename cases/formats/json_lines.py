@@ -112,7 +112,7 @@ def read_json_lines(path: Path) -> Iterator[JsonLine]:
     """Read the objects of `path` in file order, holding one at a time; blank lines are passed over.
 
     Raises:
-        InputError: The file cannot be read, is damaged, or a line is no JSON object.
+        InputError: The file cannot be read, is damaged, or a line is not a JSON object.
     """
     for number, text in text_lines(path):
         try:

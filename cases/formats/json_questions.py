@@ -167,7 +167,7 @@ def read_json(path: Path) -> object:
     """The content of a JSON file.
 
     Raises:
-        InputError: The file cannot be read, is too long, or is no JSON.
+        InputError: The file cannot be read, is too long, or is not JSON.
     """
     content = whole(path, _MAX_BYTES)
     try:

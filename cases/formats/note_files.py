@@ -256,7 +256,7 @@ def _read_table(path: Path, given: _Given, found: ImportedNotes) -> Iterator[tup
     """The cases of a table, by the lines where they begin.
 
     Raises:
-        InputError: It has no column of notes, or is no CSV.
+        InputError: It has no column of notes, or is not CSV.
     """
     text = decoded(whole(path, _MAX_TABLE), path, given.encoding)
     named = {name: column for column, name in given.columns.items()}

@@ -29,7 +29,7 @@ def table_rows(
         remedy: Where one is missing.
 
     Raises:
-        InputError: It is no CSV, or its columns are wrong.
+        InputError: It is not CSV, or its columns are wrong.
     """
     csv.field_size_limit(_MAX_CELL)
     rows = csv.reader(io.StringIO(text, newline=""), _dialect(path, text), strict=True)

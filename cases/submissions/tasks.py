@@ -103,11 +103,11 @@ def _unknown_ids(
     blank = [id_ for id_ in unique if id_ != id_.strip() or not id_]
     if blank:
         # No key has such ids, so this needs none.
-        fault = f"blanks count as part of an id: {named(blank)} is no {kind}"
+        fault = f"blanks count as part of an id: {named(blank)} is not a {kind}"
         yield Fault("refused", case, place, fault, "Write ids without blanks")
     unknown = [id_ for id_ in unique if known is not None and id_ not in known and id_ not in blank]
     if unknown:
-        fault = f"{named(unknown)} is no {kind}"
+        fault = f"{named(unknown)} is not a {kind}"
         yield Fault("refused", case, place, fault, "Name single ids, as the case has them")
 
 

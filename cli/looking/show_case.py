@@ -148,7 +148,7 @@ def _calls(console: Console, step: Line, journal: Journal) -> None:
 
 def _sentences(console: Console, case: Case, line: Line, trace: list[Line]) -> None:
     labels = case.gold.labels or {}
-    # A calibrated rule decides from its own sum: a count of votes beside its label would only contradict it.
+    # A calibrated rule decides from its own sum: a count of votes next to its label would only contradict it.
     judged = read_rule(trace[:-1])
     by_rule = judged.get("probabilities") if judged else None
     retrieved = {one["id"]: place for place, one in enumerate(line.get("retrieved") or (), start=1)}

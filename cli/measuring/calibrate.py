@@ -204,7 +204,7 @@ def _print(made: Calibration, curve: Path | None) -> None:
         line = f"{gain.rule} against {gain.against}: F1 {difference}, p {p_text(gain.p_value, equals=True)}"
         print_line(line, soft_wrap=True)
     for against in made.no_better_than:
-        print_line(f"The rule is no better than {_WORDS[against]}.", "yellow")
+        print_line(f"The rule is not better than {_WORDS[against]}.", "yellow")
     print_line(
         f"on the {plural(made.chosen_on, 'case')} of the choice itself: F1"
         f" {SHARE.number(made.in_sample)}, optimism {SHARE.number(made.optimism, signed=True)}",

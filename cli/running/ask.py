@@ -189,7 +189,7 @@ def _announce(request: Request, options: Options, sentences: int, *, yes: bool) 
     """Say how long a long note takes, from the tokens of a dry run, and ask if there is a terminal.
 
     Raises:
-        typer.Abort: The answer is no.
+        typer.Abort: The user answered no.
     """
     from cli.session import until_signal
     from runs.estimate.dry_run import dry_run

@@ -58,7 +58,7 @@ def _answer_sentences(line: Line) -> list[dict[str, Any]]:
 
 
 def _status(line: Line) -> str:
-    """`answered`, `not_stated` or `unsupported`; that of the case if it has no answer."""
+    """`answered`, `not_stated` or `unsupported`; the case's status if it has no answer."""
     if line.get("answer_status"):
         return str(line["answer_status"])
     return "answered" if line.get("answer") and line["error"] is None else str(line["status"])

@@ -126,7 +126,7 @@ async def _ask(items: Sequence[Item], options: Options, journal: Path, report: R
     prompts = load_prompts(options.prompts, contracts)
     backend = connect(parse_model_name(options.model))
     if not backend.weighs_choices:
-        raise BenchError(f"{options.model} gives no log-probabilities, which this benchmark compares")
+        raise BenchError(f"{options.model} does not return log-probabilities, which this benchmark compares")
     found: list[float] = []
     with closing(Journal(journal)) as calls:
         async with aclosing(ModelClient({"verify": backend}, calls, Limits())) as client:

@@ -143,7 +143,7 @@ def question_year(question_id: str) -> int | None:
     """The year of a Mongo ObjectId, whose first eight hexadecimal digits are seconds since 1970 (UTC).
 
     Returns:
-        None where the id is no ObjectId: 24 hexadecimal digits.
+        None where the id is not an ObjectId: 24 hexadecimal digits.
     """
     if not _OBJECT_ID.fullmatch(question_id):
         return None

@@ -86,7 +86,7 @@ _TIES = 3
 
 
 def _lends(line: _Line, words: frozenset[str]) -> bool:
-    """Whether a detail of a sentence can be that of a statement with these telling words."""
+    """Whether a detail of a sentence can belong to a statement with these telling words."""
     return not words or len(words & line.words) >= (1 if line.cited else _TIES)
 
 

@@ -166,9 +166,9 @@ def quantities(text: str) -> tuple[Quantity, ...]:
     found = []
     for match in _QUANTITY.finditer(text):
         number, unit = match["number"].lower(), match["unit"]
-        beside = _RANGE.match(text, match.end()) or _ORDINAL.search(text, 0, match.start())
-        if unit is None and beside is not None:
-            unit = beside["unit"]
+        neighbour = _RANGE.match(text, match.end()) or _ORDINAL.search(text, 0, match.start())
+        if unit is None and neighbour is not None:
+            unit = neighbour["unit"]
         base, factor = _UNITS[unit.lower()] if unit is not None else ("", 1.0)
         written = _NUMBERS[number] if number in _NUMBERS else float(number.replace(",", ""))
         found.append(

@@ -206,7 +206,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes()) if path.is_file() else {}
     except (OSError, ValueError, RecursionError) as error:
-        raise WeightsError(f"{path}: it is no JSON: {error}") from error
+        raise WeightsError(f"{path}: it is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise WeightsError(f"{path}: is no JSON object")
+        raise WeightsError(f"{path}: is not a JSON object")
     return found

@@ -93,7 +93,7 @@ def _kind(name: str, path: Path) -> object:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise RankerError(f"{path}: it is no JSON: {error}") from error
+        raise RankerError(f"{path}: it is not JSON: {error}") from error
     return content.get("kind") if isinstance(content, dict) else None
 
 

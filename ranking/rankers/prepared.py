@@ -115,7 +115,7 @@ def _read(text: str, path: object) -> _AcronymFile:
     try:
         return _AcronymFile.model_validate(unique_yaml.loads(text))
     except yaml.YAMLError as error:
-        raise InputError(path, f"is no YAML: {' '.join(str(error).split())}") from error
+        raise InputError(path, f"is not YAML: {' '.join(str(error).split())}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

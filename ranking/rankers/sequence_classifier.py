@@ -40,7 +40,7 @@ def read_config(folder: Path, origin: str, remedy: str) -> Mapping[str, Any]:
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise RankerError(f"{path}: it is no JSON: {error}") from error
+        raise RankerError(f"{path}: it is not JSON: {error}") from error
     return content if isinstance(content, dict) else {}
 
 

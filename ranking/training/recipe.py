@@ -150,7 +150,7 @@ def load_training_recipe(name_or_path: str) -> TrainingRecipe:
     """Load a packaged recipe by its name, or a file of the user's.
 
     Raises:
-        RankerError: It does not exist, is no YAML, or has an unknown field or a wrong value.
+        RankerError: It does not exist, is not YAML, or has an unknown field or a wrong value.
     """
     return TRAINING_RECIPES.load(TrainingRecipe, name_or_path)
 

@@ -100,7 +100,7 @@ def check_store(name: str) -> None:
         raise ModelError(f"unknown store {redacted(name)!r}: use {store_names()}")
     if at and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
         example = STORES[kind].server
-        raise ModelError(f"store {name!r}: {url!r} is no URL of a server, such as {example}")
+        raise ModelError(f"store {name!r}: {url!r} is not a server URL, such as {example}")
     if at:
         demand_route(url, f"store {name!r}")
 

@@ -68,7 +68,7 @@ def _opened(raw: bytes, seal: re.Pattern[bytes], end: bytes, *, sealed: bool) ->
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise Damaged(f"it is no JSON: {error}") from None
+        raise Damaged(f"it is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise Damaged(f"it is a JSON {type(value).__name__} where an object belongs")
     if found is None and (sealed or CHECKSUM in value):

@@ -69,7 +69,7 @@ class HttpJson:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise CallError("connection", "the server's reply is no JSON") from None
+            raise CallError("connection", "the server's reply is not JSON") from None
 
     async def status(self, url: str, limit_s: float) -> int:
         """The status of a GET, a redirect's own among them; 0 where the server does not answer in time.

@@ -29,7 +29,7 @@ def input_path(text: str | Path) -> Path:
     """Path of a case or key file: the path itself, or for a URL the path of the local copy.
 
     Raises:
-        StorageError: It is no URL of storage, or holds a secret.
+        StorageError: It is not a storage URL, or contains a secret.
         InputError: It has a part that no file can have.
     """
     if isinstance(text, Path) or "://" not in text:

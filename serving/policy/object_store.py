@@ -93,7 +93,7 @@ class ObjectStore:
             sends: Whether texts of cases are going to be sent there, and not only fetched.
 
         Raises:
-            StorageError: It is no URL of storage, holds a secret, or needs a package that is not installed.
+            StorageError: It is not a storage URL, holds a secret, or needs a package that is not installed.
             PolicyError: A policy forbids the host, or the user has not allowed it.
         """
         self.url = text.rstrip("/")
@@ -276,7 +276,7 @@ def parse_url(text: str) -> tuple[str, str]:
     """The protocol, and the bucket or container.
 
     Raises:
-        StorageError: It is no URL of storage, or holds a secret.
+        StorageError: It is not a storage URL, or contains a secret.
     """
     protocol = text.partition("://")[0].lower()
     kind = _PROTOCOLS.get(protocol)

@@ -79,7 +79,7 @@ def inspect_vllm(python: Path) -> Installation:
     """Ask an interpreter for its build of vLLM.
 
     Raises:
-        ModelError: It has no vLLM, or it is no Python.
+        ModelError: It has no vLLM, or it is not Python.
     """
     try:
         asked = subprocess.run(  # noqa: S603 - the interpreter is the user's own choice

@@ -291,5 +291,5 @@ def test_without_a_token_no_body_is_read(client: Client) -> None:
     review = "/v1/runs/20261123T041500-0a1b2c3d4e5f/cases/1/review"
     kind = {"content-type": "application/json"}
     for path in ("/v1/runs", review):
-        # What is no JSON would be said of it otherwise.
+        # Otherwise it would report invalid JSON.
         assert client.http.post(path, content=b"{", headers=kind).status_code == 401, path

@@ -29,7 +29,7 @@ def test_an_answer_comes_with_its_sentences_and_stays_in_a_run(folder: Path) -> 
     ended = ask("Why was vitamin K given?", note="note.txt")
     assert ended.exit_code == 0, ended.exception
     assert "These words were made up by a script." in ended.stdout
-    assert "not verified" in ended.stdout and "rests on" not in ended.stdout, "evidence is no source of it"
+    assert "not verified" in ended.stdout and "rests on" not in ended.stdout, "evidence is not its source"
     (run,) = folder.glob("out/*-ask/run")
     assert f"run: {run.relative_to(folder)}" in ended.stdout
     shown = CliRunner().invoke(app, ["show", str(run), "note"])

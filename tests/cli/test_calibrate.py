@@ -157,7 +157,7 @@ def test_a_rule_that_is_no_better_than_the_one_of_the_run_is_not_written_without
         run(folder, BATCH, "calibrated.yaml", "again")
     ended = evigraph("calibrate", "again", "--out", "worse.yaml", folder=folder)
     assert ended.code == 1
-    assert "The rule is no better than today's." in ended.out
+    assert "The rule is not better than today's." in ended.out
     assert "nothing saved; to save it nevertheless: --force" in ended.out
     assert not (folder / "worse.yaml").exists()
     forced = evigraph("calibrate", "again", "--out", "worse.yaml", "--force", "--json", folder=folder)

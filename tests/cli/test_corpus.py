@@ -59,7 +59,7 @@ def test_show(built: Ended, place: Path) -> None:
     ("arguments", "line"),
     [
         (["search", "out/gone", "fever"], "out/gone: no such folder. Build one: evigraph corpus build"),
-        (["show", "."], ".: is no corpus. Build one: evigraph corpus build"),
+        (["show", "."], ".: contains no corpus. Build one: evigraph corpus build"),
         (["build", "gone.jsonl", "--out", "x"], "gone.jsonl: no such file or folder"),
         (["build", "notes.txt", "--out", "x"], "notes.txt: documents are read from .xml, .xml.gz, .jsonl, "),
         (["build", "empty.jsonl", "--out", "x"], "empty.jsonl: no document in 1 file"),

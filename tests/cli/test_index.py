@@ -35,7 +35,7 @@ def test_another_store_in_the_same_folder_is_refused(built: Ended, place: Path) 
 def test_a_folder_without_an_index_is_named(place: Path) -> None:
     ended = evigraph("index", "search", "corpus", "tea", folder=place)
     assert ended.code == 2
-    assert "corpus: is no index. Build one: evigraph index build" in ended.line
+    assert "corpus: contains no index. Build one: evigraph index build" in ended.line
 
 
 def test_a_graph_that_compares_no_vectors_takes_no_index(built: Ended, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs commands in a separate network, in which every address leads to a trap, and prints what came there.
+"""Runs commands in a network namespace where every address leads to a trap, and prints the trapped requests.
 
 `unshare` makes that network: `python -m tests.faults.network_trap FOLDER`, as root. The trap is a forward
 proxy at every address of IPv4 but the servers of the commands, which listen on loopback.

@@ -172,7 +172,7 @@ def test_a_text_at_the_encoders_limit_is_whole_and_one_beyond_it_is_cut() -> Non
     ("content", "fault"),
     [
         (None, "its folder has no ranker.json; use logistic, support, bm25, similarity, "),
-        ("{", "it is no JSON"),
+        ("{", "it is not JSON"),
         ("[]", "unknown kind None in ranker.json; known: logistic"),
         ('{"kind": "forest"}', "unknown kind 'forest' in ranker.json; known: "),
         ('{"kind": "logistic"}', "encoder: Field required"),

@@ -106,7 +106,7 @@ def test_a_file_can_replace_the_packaged_table(tmp_path: Path) -> None:
         ("CHF: heart failure", "acronyms: Field required"),
         ("acronyms: {NO: nitric oxide}", "with quotes around NO"),
         ("acronyms: {CHF: ''}", "at least 1 character"),
-        ("acronyms: [", "is no YAML"),
+        ("acronyms: [", "is not YAML"),
         ("", "valid dictionary"),
     ],
 )

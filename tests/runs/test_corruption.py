@@ -167,9 +167,9 @@ def test_a_look_at_a_journal_does_not_hold_its_texts_in_memory(tmp_path: Path) -
 def test_a_manifest_is_taken_from_its_copy(run: Path) -> None:
     good = (run / MANIFEST).read_bytes()
     (run / MANIFEST).write_bytes(b"[" * 100_000)
-    with pytest.raises(RunError, match=r"run\.json: it is no JSON.*evigraph check"):
+    with pytest.raises(RunError, match=r"run\.json: it is not JSON.*evigraph check"):
         RunFolder(run)
-    assert "it is no JSON" in repair_run(run).found.faults[0]
+    assert "it is not JSON" in repair_run(run).found.faults[0]
     assert (run / MANIFEST).read_bytes() == good
 
 

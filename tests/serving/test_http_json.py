@@ -45,7 +45,7 @@ async def test_a_reply_that_is_no_json_is_a_lost_connection(
 ) -> None:
     server.plan(Raw(content))
     error = await failure(http, server)
-    assert (error.error_class, str(error)) == ("connection", "the server's reply is no JSON")
+    assert (error.error_class, str(error)) == ("connection", "the server's reply is not JSON")
 
 
 @pytest.mark.parametrize(

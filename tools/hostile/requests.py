@@ -313,7 +313,7 @@ def _judge_answer(answer: bytes, marker: str, found: Found) -> int:
         names = [line.partition(b":")[0].lower() for line in head.split(b"\r\n")[1:]]
         if any(marker.lower().encode() in name for name in names):
             found.add(f"a header of the request in the answer: {head[:300]!r}")
-        # What is no HTTP is refused by the server below, in three fixed words.
+        # Anything but HTTP is rejected by the server below, in three fixed words.
         if b"content-security-policy" not in names and b"Invalid HTTP request" not in one and status != 100:
             found.add(f"no policy for its content: {one[:300]!r}")
         location = re.search(rb"(?im)^location: (.*)", head)

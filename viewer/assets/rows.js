@@ -2,7 +2,7 @@
 // The rows of the table of cases: fetched, or left behind by a script where the page is a file on disk.
 var Evigraph = globalThis.Evigraph || {};
 (() => {
-  // Control and bidirectional characters are no text of a page.
+  // Control and bidirectional characters do not belong in a page's text.
   const unsafe = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
   Evigraph.plain = (text) => String(text).replace(unsafe, "\ufffd");
 

@@ -11,7 +11,7 @@
     addEventListener(kind, () => { active = Date.now(); }, { passive: true });
   const count = () => {
     const now = Date.now();
-    // A machine that slept is no reader.
+    // Time asleep is not reading time.
     if (!document.hidden && now - active < IDLE) seconds += Math.min(now - last, 2 * STEP) / 1000;
     last = now;
     field.value = seconds.toFixed(1);

@@ -112,7 +112,7 @@ async def parsed(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[dict[s
         else:
             wrong = wrong or number
     if wrong:
-        raise CallError("connection", f"line {wrong} of {what} is no JSON object")
+        raise CallError("connection", f"line {wrong} of {what} is not a JSON object")
 
 
 async def _lines(parts: AsyncIterator[bytes], what: str) -> AsyncIterator[bytearray]:

@@ -107,18 +107,18 @@ def test_no_text_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("task", "value", "words"),
     [
-        ("2026-2", ["1", "9", "1-3"], "prediction: '9', '1-3' is no sentence of the note"),
-        ("2026-2", [" 1"], "prediction: blanks count as part of an id: ' 1' is no sentence of the note"),
-        ("2026-2", [""], "prediction: blanks count as part of an id: '' is no sentence of the note"),
+        ("2026-2", ["1", "9", "1-3"], "prediction: '9', '1-3' is not a sentence of the note"),
+        ("2026-2", [" 1"], "prediction: blanks count as part of an id: ' 1' is not a sentence of the note"),
+        ("2026-2", [""], "prediction: blanks count as part of an id: '' is not a sentence of the note"),
         (
             "2026-4",
             [{"answer_id": "c", "evidence_id": []}],
-            "prediction[0].answer_id: 'c' is no sentence of the clinician's answer",
+            "prediction[0].answer_id: 'c' is not a sentence of the clinician's answer",
         ),
         (
             "2026-4",
             [{"answer_id": "a", "evidence_id": ["9"]}],
-            "prediction[0].evidence_id: '9' is no sentence of the note",
+            "prediction[0].evidence_id: '9' is not a sentence of the note",
         ),
     ],
 )

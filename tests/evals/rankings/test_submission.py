@@ -25,7 +25,7 @@ def test_selected_ids_are_handed_in(tmp_path: Path) -> None:
 def test_what_the_scorer_refuses_is_not_written(tmp_path: Path) -> None:
     rows = [RankedRow("7", ("9",), {"9": 0.0}, (), False, None, False)]
     (fault,) = write_ranked(tmp_path / "s.zip", rows, [CASE])
-    assert "'9' is no sentence of the note" in fault.line
+    assert "'9' is not a sentence of the note" in fault.line
     assert not (tmp_path / "s.zip").exists()
 
 

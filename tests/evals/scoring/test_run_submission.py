@@ -101,7 +101,7 @@ def test_ids_are_held_against_the_runs_own_cases(tmp_path: Path) -> None:
     strange = done("8", labels={"9": "essential"})
     assert refusals(prepared(tmp_path, "2026-2", done("7"), strange)) == [
         (
-            "case '8': prediction: '9' is no sentence of the note",
+            "case '8': prediction: '9' is not a sentence of the note",
             "Name single ids, as the case has them",
         )
     ]

@@ -87,7 +87,7 @@ def test_another_source_is_another_identity(built: Build, tmp_path: Path) -> Non
     ("name", "line"),
     [
         ("gone", "gone: no such folder. Build one: evigraph corpus build PATH... --out"),
-        ("", ": is no corpus. Build one"),
+        ("", ": contains no corpus. Build one"),
     ],
 )
 def test_a_folder_that_is_no_corpus_is_one_line(tmp_path: Path, name: str, line: str) -> None:

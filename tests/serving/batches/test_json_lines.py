@@ -33,7 +33,7 @@ async def test_the_last_line_needs_no_end_and_empty_lines_are_passed_over() -> N
 @pytest.mark.parametrize("wrong", [b"no", b"[1]", b'{"a": ', b"7", b"[" * 100_000, b"\xff"])
 async def test_what_is_no_object_is_said_at_the_end(wrong: bytes) -> None:
     given = []
-    with pytest.raises(CallError, match="line 1 of it is no JSON object"):
+    with pytest.raises(CallError, match="line 1 of it is not a JSON object"):
         async for one in parsed(parts(wrong + b"\n" + CONTENT, 9), "it"):
             given.append(one)
     assert given == VALUES

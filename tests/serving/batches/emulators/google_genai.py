@@ -234,7 +234,7 @@ class GoogleEmulator(Emulator):
             try:
                 value = json.loads(line)
             except ValueError:
-                return [], [{"message": f"line {number} is no JSON"}]
+                return [], [{"message": f"line {number} is not JSON"}]
             if value.keys() != {"key", "request"}:
                 return [], [{"message": f"line {number}: key and request are required"}]
             rows.append(Row(value["key"], value["request"]))
