@@ -7,9 +7,14 @@ AVX2, for one row as for a prompt.
 
 from __future__ import annotations
 
+import ctypes
 import json
+import sys
+import threading
 import warnings
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +44,12 @@ Large layers have outliers, next to which all other inputs round to zero.
 _ROWS_AT_ONCE = 256
 """Rows of a matrix quantised at once: they stay in the processor's cache, which is seven times as fast."""
 
+_OUTPUTS = 8960
+"""Maximum number of outputs packed together.
+
+FBGEMM transposes a matrix, and a column of a larger one does not fit the cache of a processor: of an output
+layer with 150,000 rows it packs 75 MB a second in one piece, and 210 in such pieces.
+"""
 
 _LOADING_THREADS = 2
 """FBGEMM packs a matrix with one, which is most of the time that loading takes."""
@@ -65,7 +76,7 @@ class Int8Linear(nn.Module):
         blocks = -(-weight.shape[1] // _BLOCK)
         # A multiple of the kernels' block.
         self._width = -(-weight.shape[1] // blocks // 64) * 64 if blocks > 1 else weight.shape[1]
-        self._packed = [_pack(block) for block in self._blocks(weight)]
+        self._packed = [[_pack(part) for part in torch.split(block, _OUTPUTS)] for block in self._blocks(weight)]
         self._bias = None if bias is None else bias.float()
         self._outputs = weight.shape[0]
         self._dtype = dtype
@@ -76,10 +87,15 @@ class Int8Linear(nn.Module):
         total: Tensor | None = None
         for packed, block in zip(self._packed, self._blocks(rows), strict=True):
             largest = block.abs().amax(dim=-1, keepdim=True).clamp_min_(torch.finfo(torch.float32).tiny)
-            part = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-                block / largest, 1 / _INPUT_LEVELS, _INPUT_ZERO, packed
-            ).mul_(largest)
-            total = part if total is None else total.add_(part)
+            scaled = block / largest
+            parts = [
+                torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
+                    scaled, 1 / _INPUT_LEVELS, _INPUT_ZERO, part
+                )
+                for part in packed
+            ]
+            product = (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)).mul_(largest)
+            total = product if total is None else total.add_(product)
         assert total is not None, "a layer has at least one block"
         if self._bias is not None:
             total += self._bias
@@ -157,14 +173,40 @@ def load_int8(folder: Path, attention: str) -> PreTrainedModel:
     # The largest first, while there is room.
     modules = sorted(names, key=_size, reverse=True)
     _use_fbgemm()
-    with ThreadPoolExecutor(_LOADING_THREADS) as threads:
+    with _single_threads() as threads:
         for old, new in zip(modules, threads.map(read, modules), strict=True):
             if new is not old:
                 _replace(model, old, new)
+    _return_memory()
     if (folder / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
     nn.Module.eval(model)
     return model
+
+
+@contextmanager
+def _single_threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads whose matrix products use one thread each, so that they do not wait for each other's."""
+    usual = torch.get_num_threads()
+    started = threading.Barrier(_LOADING_THREADS + 1)
+
+    def start() -> None:
+        # For this thread, and for all that use torch for the first time from now on.
+        torch.set_num_threads(1)
+        started.wait()
+
+    with ThreadPoolExecutor(_LOADING_THREADS, initializer=start) as threads:
+        for _ in range(_LOADING_THREADS):
+            threads.submit(int)
+        started.wait()
+        torch.set_num_threads(usual)
+        yield threads
+
+
+def _return_memory() -> None:
+    """Give freed memory back to the system: a quarter of a gigabyte after 1.5 billion parameters."""
+    if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
+        libc.malloc_trim(0)
 
 
 class _Files:

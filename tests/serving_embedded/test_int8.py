@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,6 +77,24 @@ def test_rows_do_not_depend_on_their_neighbours() -> None:
     layer = Int8Linear(torch.randn(96, 2000), None, torch.bfloat16)
     rows = torch.randn(40, 2000).bfloat16()
     assert torch.equal(layer(rows), torch.cat([layer(row[None]) for row in rows]))
+
+
+def test_outputs_packed_in_pieces_are_those_of_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    weight, bias, rows = torch.randn(96, 2000), torch.randn(96), torch.randn(5, 2000)
+    whole = Int8Linear(weight, bias, torch.float32)(rows)
+    monkeypatch.setattr("serving.embedded.int8._OUTPUTS", 40)
+    assert torch.equal(Int8Linear(weight, bias, torch.float32)(rows), whole)
+
+
+def test_loading_leaves_the_number_of_threads(make: Make) -> None:
+    before = torch.get_num_threads()
+    load_int8(make(tied=True), "sdpa")
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert [torch.get_num_threads(), *found] == [before, before]
 
 
 @pytest.mark.parametrize("tied", [True, False])
