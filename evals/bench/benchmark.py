@@ -22,7 +22,7 @@ BENCHMARKS = {
     "naive": "time of serial calls with restated prompts against a live server, relative to a run",
     "memory": "growth of resident memory over a long batch",
     "fusion": "queries a second of MidFusion and LateFusion, relative to EarlyFusion, document encoded",
-    "embedded": "time of plain transformers for votes and reflections, relative to the embedded engine",
+    "embedded": "speed of the embedded engine in writing, reading and questions, relative to llama.cpp",
     "verification": "AUC of all signals on wrong statements, relative to the model alone",
 }
 """Benchmarks of an installation, each with its description."""

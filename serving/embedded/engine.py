@@ -90,12 +90,10 @@ class Engine:
     piece. Requests for choices decode nothing: those whose prompts begin alike,
     such as the sentences of one note, share one prefill and are weighed in one pass.
 
-    Measured by `evigraph bench embedded` on two cores: three votes on 30 sentences (900 tokens) and
-    their reflections take 6.2 s, with `generate()` and the same grammar 121 s; 96 % of the reflections'
-    prompts come from the prefix cache. Loading takes 0.3 s once torch is imported (5 s).
+    `evigraph bench embedded` compares it with llama.cpp.
 
     Where other processes keep both cores busy, torch's threads wait for each other at every small product:
-    the same work took 31 s, and 16 s with `OMP_WAIT_POLICY=PASSIVE`, which commands set (7.2 s when idle).
+    work of 7 s took 31 s, and 16 s with `OMP_WAIT_POLICY=PASSIVE`, which commands set.
     """
 
     def __init__(

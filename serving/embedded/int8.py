@@ -76,7 +76,9 @@ class Int8Linear(nn.Module):
         blocks = -(-weight.shape[1] // _BLOCK)
         # A multiple of the kernels' block.
         self._width = -(-weight.shape[1] // blocks // 64) * 64 if blocks > 1 else weight.shape[1]
-        self._packed = [[_pack(part) for part in torch.split(block, _OUTPUTS)] for block in self._blocks(weight)]
+        self._packed = [
+            [_pack(part) for part in torch.split(block, _OUTPUTS)] for block in self._blocks(weight)
+        ]
         self._bias = None if bias is None else bias.float()
         self._outputs = weight.shape[0]
         self._dtype = dtype
