@@ -22,8 +22,9 @@ _LINK = re.compile(r"\]\((?:docs/|\.\./)?(?=[a-zA-Z0-9/_-]+\.(?:md|svg|png))")
 
 
 def _titled(text: str) -> str:
-    """Show the file that a block is to be written to as its title."""
-    return re.sub(r"^```(\w+) file=(\S+)$", r'```\1 title="\2"', text, flags=re.MULTILINE)
+    """Show the file that a block is written to, or what its commands need, as its title."""
+    text = re.sub(r"^```(\w+) file=(\S+)$", r'```\1 title="\2"', text, flags=re.MULTILINE)
+    return re.sub(r'^```(\w+) needs="(.+)"$', r'```\1 title="Needs \2"', text, flags=re.MULTILINE)
 
 
 def write_sources(folder: Path) -> None:

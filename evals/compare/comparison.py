@@ -55,8 +55,8 @@ def _of_selection(scored: Collection[str], settings: Settings) -> Iterator[str]:
         return
     if len(scored) < FEW_CASES:
         yield (
-            f"Only {plural(len(scored), 'case')} scored in both runs: intervals are wide, and with fewer than"
-            f" {plural(FEW_CASES, 'case')} they cover less often than they say."
+            f"Only {plural(len(scored), 'case')} scored in both runs: with fewer than {FEW_CASES}, intervals"
+            " are wide and their real coverage is below the stated level."
         )
     if settings.candidates > 1:
         yield (

@@ -154,9 +154,11 @@ def verdict(task: TaskDifferences) -> str | None:
         return f"{metric.name}: no difference in any case."
     way = "above" if difference.value >= 0 else "below"
     ends = f"{form.bracket(difference, signed=True)}, p {p_text(metric.p_value, equals=True)}"
-    meaning = (
-        "more than chance explains at this level"
-        if metric.is_clear
-        else "these cases do not distinguish the two runs"
-    )
+    if not metric.is_clear:
+        meaning = "these cases do not distinguish the two runs"
+    elif metric.p_value < 1 - LEVEL:
+        meaning = "a difference that chance hardly explains"
+    else:
+        # The interval of a few cases is too narrow, and the test is exact.
+        meaning = "the interval excludes 0, but the test does not confirm a difference"
     return f"{metric.name}: B is {form.number(abs(difference.value))} {way} A, {ends}: {meaning}."

@@ -52,11 +52,14 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 class Block(NamedTuple):
     language: str
     file: str | None
+    needs: str | None
     text: str
 
 
 def blocks(page: str) -> list[Block]:
-    fence = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    fence = re.compile(
+        r"^```(\w*)(?: file=(\S+)| needs=\"([^\"\n]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL
+    )
     return [Block(*match.groups()) for match in fence.finditer((ROOT / page).read_text("utf-8"))]
 
 
@@ -122,7 +125,9 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
     environment = {"PYTHONPATH": str(checkout), "VLLM_API_KEY": "EMPTY"}
     found = blocks(page)
     own_packages = any(
-        block.language == "python" or (block.file and block.file.split("/")[0] in PACKAGES) for block in found
+        (block.language == "python" and block.needs is None)
+        or (block.file and block.file.split("/")[0] in PACKAGES)
+        for block in found
     )
     # Packages that stay as they are need not be imported from another folder for every command.
     of_commands = environment if own_packages else {"VLLM_API_KEY": "EMPTY"}
@@ -132,6 +137,8 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
             target = checkout / block.file
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.text.replace("http://127.0.0.1:8000/v1", server.url), "utf-8")
+        elif block.needs is not None and not block.text.startswith("make demo"):
+            continue
         elif block.language == "python":
             done = subprocess.run(
                 [sys.executable, "-c", block.text],
@@ -153,6 +160,32 @@ def paste(page: str, checkout: Path, server: FakeServer, *, scripted: bool = Tru
                 assert ended.code == 0, f"{command}\n{ended.out}\n{ended.err}"
                 ran += 1
     assert ran > 0
+
+
+def unrunnable(page: str) -> list[str]:
+    """Commands that neither run here nor name what they need."""
+    found = []
+    for block in blocks(page):
+        typed = [line for line in block.text.splitlines() if re.match(r"\$ |evigraph |make |pip ", line)]
+        if block.needs is not None:
+            continue
+        if block.language == "console":
+            found += [line for line in typed if not line.startswith("$ evigraph ")] if typed else [block.text]
+        elif block.language in ("", "sh"):
+            found += typed or [block.text] * (block.language == "sh")
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_runs_or_names_what_it_needs(page: str) -> None:
+    assert not unrunnable(page)
+
+
+def test_a_command_that_would_be_skipped_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = "```sh\nmake x\n```\n```console\n$ evigraph a\nevigraph b\n```\n```\n$ evigraph c\n```\n"
+    (tmp_path / "page.md").write_text(f'{page}```sh needs="a key"\nevigraph d\n```\n', "utf-8")
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    assert unrunnable("page.md") == ["make x", "evigraph b", "$ evigraph c"]
 
 
 @pytest.mark.parametrize("page", PAGES)
