@@ -76,7 +76,7 @@ def citation_faults(read: CitedAnswer, rules: AnswerRules, *, count_citations: b
     if not sentences[-1].whole:
         faults.append("it does not end with a whole sentence")
     if not read.cited:
-        faults.append("it cites no sentence of the note: put |id| behind each sentence, with ids of the note")
+        faults.append("it does not cite the note: put |id| after each sentence, with ids of the note")
     return faults
 
 

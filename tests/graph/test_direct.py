@@ -40,7 +40,7 @@ async def test_faults_are_quoted_once_and_then_flagged(bench: Bench) -> None:
     assert result.line["flags"] == ["answer_breaks_rules", "no_citations", "no_labels"]
     assert result.line["answer"] == "Still none."
     _, quoted = asked(context)[-1].prompt[-1]
-    assert "it has no line of essential ids" in quoted and "it cites no sentence" in quoted
+    assert "it has no line of essential ids" in quoted and "it does not cite the note" in quoted
 
 
 async def test_a_reply_that_ends_with_its_line_of_labels_is_not_called_empty(bench: Bench) -> None:

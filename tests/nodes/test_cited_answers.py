@@ -135,8 +135,8 @@ async def test_an_answer_is_kept_without_its_citations_and_they_become_links(ben
     [
         ("", "it is empty"),
         ("|1|", "it is empty"),
-        ("Heparin was stopped.", "it cites no sentence of the note"),
-        ("Heparin was stopped. |9|", "it cites no sentence of the note"),
+        ("Heparin was stopped.", "it does not cite the note"),
+        ("Heparin was stopped. |9|", "it does not cite the note"),
         ("w " * 13 + ". |1|", "it has 14 words and the limit is 12"),
         ("It was. |1| And", "it does not end with a whole sentence"),
         (11 * "Ok. |1| ", "it has 11 sentences and needs 1 to 10"),
