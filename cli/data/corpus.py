@@ -104,7 +104,7 @@ def search(
     query: Annotated[str, typer.Argument(help="A question, or words.")],
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many documents.")] = 10,
 ) -> Result:
-    """Show which documents of a corpus share the most informative words with a text.
+    """Show the documents that share the most informative words with a text.
 
     Example: evigraph corpus search corpora/pubmed "Does ginger help against nausea?" -k 5
     """

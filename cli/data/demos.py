@@ -179,7 +179,7 @@ def query(
     *,
     data: DataFlags,
 ) -> Result:
-    """Show which demonstrations are nearest to a text.
+    """Show the demonstrations nearest to a text.
 
     Example: evigraph demos query "Why was a drain placed instead of surgery?"
     """

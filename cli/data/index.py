@@ -92,7 +92,7 @@ def search(
     *,
     data: DataFlags,
 ) -> Result:
-    """Show which documents are nearest to a text.
+    """Show the documents nearest to a text.
 
     Example: evigraph index search indexes/pubmed "Does ginger help against nausea?" -k 5
     """
@@ -110,7 +110,7 @@ def search(
 
 @index.command("show")
 def show(folder: FolderArgument) -> Result:
-    """Show what an index holds: documents, embedder, store, what its build took.
+    """Show an index: documents, embedder, store, time and size of its build.
 
     Example: evigraph index show indexes/pubmed
     """
@@ -146,7 +146,7 @@ def recall(
     *,
     data: DataFlags,
 ) -> Result:
-    """Measure how many of the nearest documents an index finds, against a comparison with every vector.
+    """Measure the share of nearest documents that an index finds, compared with an exact search.
 
     The queries are titles of documents spread over the corpus.
 

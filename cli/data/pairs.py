@@ -48,7 +48,7 @@ def pairs(
     *,
     data: DataFlags,
 ) -> Result:
-    """Make training examples for a reranker: relevant documents, and hard negatives that a search finds.
+    """Make training examples for a reranker: relevant documents, and hard negatives from a search.
 
     A question is one line: its relevant documents, also those that the search misses, and irrelevant ones,
     half from the first 100 places and half from those up to 1,000, in random order.

@@ -68,7 +68,7 @@ def rankings(
     *,
     data: DataFlags,
 ) -> Result:
-    """Measure how well documents are retrieved and reranked, against those known to be relevant.
+    """Measure retrieval and reranking against documents known to be relevant.
 
     Later rows of a table are tested against its first. Brackets are 95 % intervals by bootstrap over
     questions. Calls no language model.

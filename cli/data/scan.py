@@ -24,7 +24,7 @@ def scan(
     rows: Annotated[int, typer.Option(min=0, help="Most findings to list.")] = 50,
     fail: Annotated[bool, typer.Option("--fail", help="Exit with 1 where something was found.")] = False,
 ) -> Result:
-    """Look for what may identify a person in cases: names with titles, dates, phone numbers, ids, e-mail.
+    """Search cases for identifiers: names with titles, dates, phone numbers, ids, e-mail addresses.
 
     Findings are places, not texts. This is a warning and never a promise: patterns miss names without a
     title and much else, and find numbers that are none. Nothing is sent anywhere.

@@ -14,7 +14,7 @@ _WHO = ("at", "event", "person", "user", "machine")
 
 
 def audit(run: RunFolderArgument) -> Result:
-    """Print who did what with a run.
+    """Print a run's audit log.
 
     The log records who started, resumed and retried the run, requests and bytes by host, who opened and
     reviewed which case in the viewer, and exports. It contains no case text. A merged run keeps the logs of

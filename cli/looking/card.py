@@ -20,7 +20,7 @@ def card(
         Path | None, typer.Option("--out", "-o", help="Write the Markdown to this file.", metavar="FILE")
     ] = None,
 ) -> Result:
-    """Report a run by the items of TRIPOD-LLM, as far as the run knows them, in Markdown.
+    """Report a run by the items of TRIPOD-LLM in Markdown, as far as they are recorded.
 
     Models with revisions, prompts with hashes, data, settings, failures, compute and scores with intervals
     are filled in; the rest is marked as for the author. No text of a case comes in.

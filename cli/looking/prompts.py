@@ -43,7 +43,7 @@ def list_() -> Result:
 
 @prompts.command("show")
 def show(name: _NameArgument, prompt_set: PromptSetOption = None) -> Result:
-    """Print a prompt's file, and on standard error the version that it is from.
+    """Print a prompt's file; its version goes to standard error.
 
     Example: evigraph prompts show label_evidence
     """
@@ -66,7 +66,7 @@ def copy(
     to: Annotated[Path, typer.Option(help="Folder of the copies.", metavar="FOLDER")],
     prompt_set: PromptSetOption = None,
 ) -> None:
-    """Copy prompts to a folder that takes all others from the version they are from.
+    """Copy prompts to a folder; all other prompts still come from their version.
 
     Example: evigraph prompts copy label_evidence reflect_on_labels --to mine
     """

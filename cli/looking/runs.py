@@ -55,7 +55,7 @@ def tag(
     names: Annotated[list[str], typer.Argument(help="Tags, each a word.", metavar="TAG...")],
     remove: Annotated[bool, typer.Option("--remove", help="Take the tags away.")] = False,
 ) -> None:
-    """Give a run a tag, by which every command then finds it.
+    """Tag a run; every command then accepts the tag as its name.
 
     Example: evigraph runs tag last baseline
     """
@@ -81,7 +81,7 @@ def note(
     run: RunFolderArgument,
     text: Annotated[str | None, typer.Argument(help="The note; '' removes it.", metavar="[TEXT]")] = None,
 ) -> None:
-    """Write a note about a run, or show the one that it has.
+    """Write a note about a run, or show it.
 
     Example: evigraph runs note last "with the prompts of 3 May"
     """
@@ -107,7 +107,7 @@ UrlArgument = Annotated[
 
 @runs.command("push")
 def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
-    """Put a run into object storage, with its texts.
+    """Upload a run to object storage, with its texts.
 
     Existing objects are not sent again, so repeating the command completes an interrupted push and updates a
     continued run. The run is available once all of its files are. Locks and the index stay. A run that is
@@ -139,7 +139,7 @@ def pull(
     *,
     data: DataFlags,
 ) -> None:
-    """Fetch a run that was pushed into object storage.
+    """Download a run from object storage.
 
     Each file is compared with the pushed SHA-256. The folder appears once all files are there, or not at all.
 

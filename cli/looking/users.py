@@ -44,7 +44,7 @@ def add(
     ] = False,
     file: FileOption = None,
 ) -> Result:
-    """Let somebody sign in, and print their token: this once, as only its hash is stored.
+    """Add a user, and print their token once; only its hash is stored.
 
     Example: evigraph users add ana --role review --days 90
     """
@@ -69,7 +69,7 @@ def add(
 
 @users.command("list")
 def list_users(file: FileOption = None) -> Result:
-    """List who may sign in.
+    """List users.
 
     Example: evigraph users list
     """
@@ -91,7 +91,7 @@ def list_users(file: FileOption = None) -> Result:
 
 @users.command()
 def remove(name: NameArgument, file: FileOption = None) -> Result:
-    """Let somebody sign in no longer; their sessions end at once, and their reviews stay.
+    """Remove a user; their sessions end at once, and their reviews stay.
 
     Example: evigraph users remove ana
     """

@@ -105,7 +105,7 @@ def api(
     *,
     flags: SessionFlags,
 ) -> None:
-    """Serve runs over HTTP: submit cases, watch decisions, read, review and cancel; and a page that asks.
+    """Serve runs over HTTP: submit, watch, read, review and cancel; with a page for questions.
 
     Each submission is an ordinary run folder in RUNS. Without `--users` one token is printed at the start,
     and only this machine is served. A service that ends, or is killed, loses nothing: the next one continues

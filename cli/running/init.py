@@ -43,7 +43,7 @@ def init(
     ] = "",
     model: ModelOption = None,
 ) -> Result:
-    """Write a commented recipe and a case file of a note to begin with.
+    """Write a commented recipe and a case file to start with.
 
     Nothing is overwritten. It prints the commands that run the cases, show an answer and explain the recipe.
 

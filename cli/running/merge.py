@@ -24,7 +24,7 @@ def merge(
         ),
     ] = False,
 ) -> Result:
-    """Make one run of its shards, as one machine would have written it.
+    """Merge shards into one run, as a single machine would have written it.
 
     Cases come in the order of the input, and calls, traces, reviews and audit logs are kept. The shards are
     not changed. A shard that is missing, repeated, unfinished or of another run is reported by name, and

@@ -27,7 +27,7 @@ def purge(
         bool, typer.Option("--dry-run", help="Print what would be removed, and change nothing.")
     ] = False,
 ) -> Result:
-    """Remove the texts and replies of cases from a run's folder; numbers, ids and labels stay.
+    """Remove case texts and replies from a run's folder; keep numbers, ids and labels.
 
     It purges the call journal, trace, cases, reviews, forks, the index, and exports inside the folder, and
     lists the deleted files. Case files, pools, exports in other folders and other files stay. The next purge

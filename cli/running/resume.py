@@ -83,7 +83,7 @@ def retry(
     flags: ClusterFlags,
     publishing: ScratchFlags,
 ) -> Result:
-    """Run the failed cases of a run again, and only those (and any that never ran).
+    """Rerun the failed cases of a run, and any that never ran.
 
     Calls that were answered are replayed from the journal; replies that could not be used are asked for
     anew. The models stay the same, but a server's address may change. A case that could not be read fails

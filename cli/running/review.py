@@ -66,7 +66,7 @@ def review_case(
         str | None, typer.Option(help="Sentences whose label you are not sure of.", metavar="IDS")
     ] = None,
 ) -> Result:
-    """Confirm or correct labels and answers; list what waits for a person; export reviews as gold.
+    """Confirm or correct labels and answers; list waiting cases; export reviews as gold.
 
     Sentences that no option names are confirmed as they are, and listed. Reviews are stored in the run with
     name and time; the last one counts. A case that waited continues while the run is in progress, or with

@@ -43,7 +43,7 @@ def assign(
         bool, typer.Option("--waiting", help="Only the cases that wait for a person.")
     ] = False,
 ) -> Result:
-    """Give cases to reviewers, equally many to each; without `--to`, show who has which cases to review.
+    """Assign cases to reviewers in equal numbers; without `--to`, show the assignments.
 
     Existing assignments are kept. An assigned case that waits continues once all its reviewers agree, or
     somebody has adjudicated.
@@ -97,7 +97,7 @@ def adjudicate(
         typer.Option(help="Write the decided cases: a key (.json), or cases (.jsonl).", metavar="FILE"),
     ] = None,
 ) -> Result:
-    """Decide where reviewers differ, and write what all come to as a gold key.
+    """Resolve differences between reviewers, and write the agreed labels as a gold key.
 
     Without options the differences are listed side by side. With a case and `--by`, name every sentence on
     which reviewers differ; labels on which they agree stay unless you name those sentences too.

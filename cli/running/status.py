@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def status(run: RunFolderArgument) -> Result:
-    """Show how far a run is, and which of its calls are away in batches.
+    """Show a run's progress and its pending batches.
 
     Nothing is asked: the state of a batch is as it was when a session of the run last looked.
 
