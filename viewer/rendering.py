@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import resources
 
-from jinja2 import Environment
+from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader
 
 from access.sessions import signed_in
 from evals.pages.page import new_environment
@@ -18,8 +18,10 @@ _TYPES = {
 
 @cache
 def environment() -> Environment:
-    """The templates of `viewer/templates`."""
+    """The templates of `viewer/templates`, and those of reports below `reports/`."""
     made = new_environment("viewer")
+    reports = PrefixLoader({"reports": PackageLoader("evals.pages")})
+    made.loader = ChoiceLoader([PackageLoader("viewer"), reports])
     made.globals["signed_in"] = signed_in
     made.filters |= {"duration": duration, "number": number, "roughly": roughly}
     return made

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from cli.options import CaseArgument, RunFolderArgument, WorstFirstOption
-from cli.terminal import WIDE, Result, output, print_line, safe
+from cli.options import CaseArgument, HtmlOption, RunFolderArgument, WorstFirstOption
+from cli.terminal import WIDE, Result, output, plural, print_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from cli.summary import Summary
     from runs.record.folder import Line, RunFolder
@@ -34,11 +35,21 @@ def show(
     calls: Annotated[
         bool, typer.Option("--calls", help="With CASE: every prompt and reply as well.")
     ] = False,
+    html: HtmlOption = None,
+    texts: Annotated[
+        bool, typer.Option("--texts", help="With --html: notes, questions and answers as well.")
+    ] = False,
 ) -> Result:
     """Show a run's cases, or what every node decided on one case.
 
+    With --html the scores, prompts, models, cost and worst cases become one file to show a colleague. It
+    opens offline, and has ids, labels and scores only.
+
     Example: evigraph show out/2026-11-21T10-15-tamu-ab12 101
     """
+    _check(html is not None, texts=texts, one_case=case is not None, chosen=failed or impaired or worst_first)
+    if html is not None:
+        return _one_page(run, html, texts=texts, rows=rows)
     from cli.looking.show_case import show_case
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
@@ -51,6 +62,40 @@ def show(
     return Result(
         lambda: {"case": line, "trace": folder.trace(case)},
         lambda: show_case(folder, case, with_calls=calls),
+    )
+
+
+def _check(html: bool, *, texts: bool, one_case: bool, chosen: bool) -> None:
+    """Refuse options that say nothing together.
+
+    Raises:
+        BadParameter: Names them.
+    """
+    refused = {
+        "--texts needs --html FILE": texts and not html,
+        "a page shows the whole run: leave out CASE": html and one_case,
+        "a page lists the worst cases first: leave out --failed, --impaired and --worst-first": html
+        and chosen,
+    }
+    for words, wrong in refused.items():
+        if wrong:
+            raise typer.BadParameter(words)
+
+
+def _one_page(run: Path, html: Path, *, texts: bool, rows: int) -> Result:
+    from viewer.one_page import write_one_page
+
+    made = write_one_page(run, html, texts=texts, most=rows)
+
+    def print_page() -> None:
+        left_out = f"; {made.left_out:,} more: --rows {made.cases + made.left_out}" if made.left_out else ""
+        print_line(f"page  {html}", soft_wrap=True)
+        print_line(f"{plural(made.cases, 'case')}, {made.bytes / 1e3:,.0f} kB{left_out}")
+        if texts:
+            print_line("this page holds texts of cases: treat it like the cases themselves")
+
+    return Result(
+        {"html": str(html), "cases": made.cases, "left_out": made.left_out, "texts": texts}, print_page
     )
 
 

@@ -129,6 +129,7 @@ def sending(folder: Path) -> dict[tuple[str, ...], list[tuple[str | Path, ...]]]
             (run, "--host", "0.0.0.0", "--no-browser", "--users", folder / "people" / "users.json"),  # noqa: S104
             (run, "--bundle", folder / "pages"),
         ],
+        ("show",): [(run, "--html", folder / "page.html", "--texts")],
     }
 
 
@@ -139,7 +140,7 @@ WITHOUT_A_HOST = {
     "purge",
     *("runs note", "runs tag", "scan", "users add", "users list", "users remove"),
     *("review adjudicate", "review agreement", "review assign", "review case"),
-    *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score", "show"),
+    *("analyse", "audit", "calibrate", "check", "compare", "graph", "recipes", "score"),
     "status",
     *("cases pubmedqa", "cases scifact", "corpus build", "corpus search", "corpus show"),
     *("demos label", "rank", "submit", "train", "validate", "verify"),
@@ -176,7 +177,9 @@ def test_every_way_out_is_refused_before_anything_is_looked_up(
             assert "\n" not in refused
     assert outgoing == []
     assert not [
-        name for name in ("pool", "index", "pages", "spans", "asked", "pulled") if (folder / name).exists()
+        name
+        for name in ("pool", "index", "pages", "page.html", "spans", "asked", "pulled")
+        if (folder / name).exists()
     ]
 
 

@@ -122,6 +122,12 @@ def test_a_redacted_bundle_holds_no_text(run: RunFolder, tmp_path: Path) -> None
     assert leaks(files(tmp_path / "pages"), run) == set()
 
 
+def test_one_page_holds_no_text(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "page").mkdir()
+    assert evigraph("show", run.path, "--html", "page/a.html", folder=tmp_path).code == 0
+    assert leaks(files(tmp_path / "page"), run) == set()
+
+
 def test_spans_without_payloads_hold_no_text(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "spans").mkdir()
     assert evigraph("export", run.path, "--spans", "spans/s.jsonl", folder=tmp_path).code == 0
@@ -200,6 +206,7 @@ def test_a_purged_folder_holds_no_text(run: RunFolder, copy: RunFolder, tmp_path
     assert evigraph("export", path, "--inspect", folder=tmp_path).code == 0
     assert evigraph("export", path, "--spans", path / "spans.jsonl", "--payloads", folder=tmp_path).code == 0
     assert evigraph("view", path, "--bundle", path / "early", folder=tmp_path).code == 0
+    assert evigraph("show", path, "--html", path / "early.html", "--texts", folder=tmp_path).code == 0
     (path / "letter.txt").write_text("of mine")
     assert len(purge_leaks(path, run)) > 1000
     refused = evigraph("purge", path, folder=tmp_path)
@@ -208,7 +215,7 @@ def test_a_purged_folder_holds_no_text(run: RunFolder, copy: RunFolder, tmp_path
     assert purged_of(path) is None
     done = evigraph("purge", path, "--yes", "--json", folder=tmp_path)
     assert (done.code, done.summary["forks"]) == (0, 1)
-    assert {"spans.jsonl", "frames", "early"} <= {*done.summary["files"]}
+    assert {"spans.jsonl", "frames", "early", "early.html"} <= {*done.summary["files"]}
     assert not (path / "early").exists()
     assert done.summary["outside"][0] == f"{path / 'letter.txt'} (not of the run)"
     assert (path / "letter.txt").read_text() == "of mine"
@@ -226,6 +233,8 @@ def test_a_purged_folder_holds_no_text(run: RunFolder, copy: RunFolder, tmp_path
         assert ended.code == 2 and "were purged at" in ended.line
     # What is read of it now brings nothing back.
     assert evigraph("view", path, "--bundle", "pages", folder=tmp_path).code == 0
+    assert evigraph("show", path, "--html", "page.html", "--texts", folder=tmp_path).code == 0
+    assert leaks([(tmp_path / "page.html").read_bytes()], run) == set()
     assert purge_leaks(path, run) == set()
 
 

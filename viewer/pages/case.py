@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cases.records import Case
 from graph.system import find_system
@@ -54,6 +55,24 @@ def case_page(
     Raises:
         RunError: The case has not ended in this run, or a file of the run is damaged.
     """
+    return render("case.html", **case_values(run, name, case_id, addresses, standing, visit, name_of))
+
+
+def case_values(
+    run: Run,
+    name: str,
+    case_id: str,
+    addresses: Addresses,
+    standing: Standing = _NOT_REVIEWED,
+    visit: Visit | None = None,
+    name_of: NameOf = lambda _: None,
+    prefix: str = "",
+) -> dict[str, Any]:
+    """Values of the templates of a case; `prefix` tells cases on one page apart in ids of elements.
+
+    Raises:
+        RunError: The case has not ended in this run, or a file of the run is damaged.
+    """
     line = _NO_RESULTS | run.line(case_id)
     trace = run.trace(case_id)
     case = run.case(case_id)
@@ -74,9 +93,9 @@ def case_page(
     resume = None
     if run.manifest.status != "running":
         resume = f"evigraph resume {shlex.quote(str(run.path))} --reviewed"
-    return render(
-        "case.html",
+    return dict(
         addresses=addresses,
+        prefix=prefix,
         name=name,
         case_id=case_id,
         line=line,

@@ -220,20 +220,13 @@ def run_page(
     manifest = ended.manifest
     return render(
         "run.html",
-        name=name,
-        path=str(path),
+        **facts_of(name, path, ended),
         typed_path=shlex.quote(str(path)),
-        manifest=manifest,
-        models=models_of(manifest),
-        overrides=overrides_of(manifest),
         evidence=None if answers else _evidence(totals),
         answers=answers,
         score_name=SCORES.get(find_system(manifest.system).score or "", ""),
         outcomes=_has_outcomes(ended.summaries),
-        live=live_facts(manifest, ended.summaries, ended.reviews, ended.progress),
-        reviews=ended.reviews.of,
         review_links=review_links,
-        errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
         figures=[
             one for one in figures(ended.summaries).values() if one.bars or manifest.status == "running"
         ],
@@ -242,6 +235,21 @@ def run_page(
         count=len(ended.summaries),
         rows_script=rows_script,
         addresses=addresses,
+    )
+
+
+def facts_of(name: str, path: Path, ended: Ended) -> dict[str, Any]:
+    """Values of the templates of a run's facts."""
+    manifest = ended.manifest
+    return dict(
+        name=name,
+        path=str(path),
+        manifest=manifest,
+        models=models_of(manifest),
+        overrides=overrides_of(manifest),
+        live=live_facts(manifest, ended.summaries, ended.reviews, ended.progress),
+        reviews=ended.reviews.of,
+        errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
     )
 
 
