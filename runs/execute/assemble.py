@@ -28,7 +28,7 @@ from runs.execute.servers import Servers
 from runs.record.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
 from runs.record.trace_file import Successors
 from runs.review.reviews import Review
-from serving.backends import Backend, addresses, connect, demand_allowed
+from serving.backends import Backend, addresses, connect, demand_allowed, unasked
 from serving.policy.gate import hold_for, public_hosts, take_cases
 from serving.policy.policy import HeldPolicy
 from serving.protocol.errors import ModelError
@@ -136,10 +136,15 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Assembly(Prepared):
-    """A request made ready: everything is found, opened and checked, and nothing is asked yet."""
+    """A request made ready: everything is found, opened and checked, and nothing is asked yet.
+
+    Attributes:
+        idle: Whether servers of models were neither started nor probed, so that no case can run.
+    """
 
     source: CaseSource
     manifest: Manifest
+    idle: bool = False
 
     @property
     def case_keys(self) -> CaseKeys | None:
@@ -162,9 +167,10 @@ async def assembled(
     *,
     probing: bool = True,
     recorded: Mapping[Role, Model] | None = None,
+    idle: bool = False,
 ) -> AsyncIterator[Assembly]:
     """As `assemble`; at the end, connections to models are closed."""
-    assembly = await assemble(request, report, servers, limits, probing=probing, recorded=recorded)
+    assembly = await assemble(request, report, servers, limits, probing=probing, recorded=recorded, idle=idle)
     try:
         yield assembly
     finally:
@@ -179,11 +185,13 @@ async def assemble(
     *,
     probing: bool = True,
     recorded: Mapping[Role, Model] | None = None,
+    idle: bool = False,
 ) -> Assembly:
     """Make a request ready; the first thing that is wrong is raised.
 
     `report` is called about slow steps and about findings on models. With `probing`, models are probed within
-    `limits`. `recorded` are the models of a resumed run.
+    `limits`. `recorded` are the models of a resumed run. If it is `idle`, with no case left, servers are
+    neither started nor probed, and what is recorded of their models stays; every other check is made.
 
     Raises:
         InputError: The case or key files.
@@ -202,7 +210,11 @@ async def assemble(
     contracts = system.contracts
     prompts = replace_prompts(load_prompts(recipe.prompts, contracts), request.prompt_files, contracts)
     check_prompts(system, recipe, prompts, origin)
-    connected = connect_roles(request.models, await servers.addresses(request.models.values()))
+    known = dict(recorded or {}) if idle else {}
+    served = {role: known[role] for role, name in request.models.items() if role in known and name.on_server}
+    asked = {role: name for role, name in request.models.items() if role not in served}
+    connected = connect_roles(asked, await servers.addresses(asked.values()))
+    connected |= {role: unasked(request.models[role], one.revision) for role, one in served.items()}
     # A shard's prompts must not depend on the number of shards.
     running = source.unsharded
     opened = await open_resources(
@@ -210,6 +222,7 @@ async def assemble(
     )
     # Last, because models are to be closed by the run.
     try:
+        probing = probing and not idle
         backends, findings = await _probe_roles(connected, probing, recorded, report, limits or Limits())
         backends = {role: one.at_effort(recipe.effort_of(role)) for role, one in backends.items()}
         demand_abilities(recipe, backends)
@@ -244,7 +257,9 @@ async def assemble(
             shard=request.selection.shard,
         ),
         models={
-            role: Model(
+            role: served[role].model_copy(update={"name": str(backend.name)})
+            if role in served
+            else Model(
                 name=str(backend.name),
                 revision=backend.revision,
                 context_length=backend.context_length,
@@ -270,7 +285,7 @@ async def assemble(
         manifest.resources[CALIBRATION] = calibrated
         if (warning := calibration_warning(calibrated)) is not None:
             report(warning)
-    return Assembly(recipe, system, graph, prompts, opened, backends, source, manifest)
+    return Assembly(recipe, system, graph, prompts, opened, backends, source, manifest, idle)
 
 
 def _held(request: Request) -> tuple[HeldPolicy, ...]:

@@ -97,9 +97,12 @@ async def resume(
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
     """
-    continued = _continued(path, options, models, stop, watcher, servers, recipe=recipe)
-    async with continued as (folder, _, run):
+    continued = _continued(path, options, models, stop, watcher, servers, recipe=recipe, resuming=True)
+    async with continued as (folder, assembly, run):
         reviewed = reviewed_waiting(folder, watcher.notify)
+        if assembly.idle:
+            # A review that came meanwhile waits for a session that has its servers.
+            reviewed = set()
         await run(skipped=set(folder.statuses()) - reviewed, only=reviewed if only_reviewed else None)
     return _indexed(path)
 
@@ -144,10 +147,11 @@ async def _ready(
     watcher: Watcher,
     servers: Servers | None,
     recorded: Manifest | None = None,
+    idle: bool = False,
 ) -> AsyncIterator[tuple[Assembly, RayCases | None]]:
     """All that the cases of a session need; with the workers of a cluster, where the user names one.
 
-    `recorded` is from the resumed run.
+    `recorded` is from the resumed run, which is `idle` if no case is left.
     """
     if options.on is not None:
         demand_usable(request.models.values())
@@ -155,7 +159,15 @@ async def _ready(
         started = servers or ending.enter_context(Servers(watcher.notify, stop))
         known = None if recorded is None else recorded.models
         assembly = await ending.enter_async_context(
-            assembled(request, watcher.notify, started, options.limits, probing=options.probe, recorded=known)
+            assembled(
+                request,
+                watcher.notify,
+                started,
+                options.limits,
+                probing=options.probe,
+                recorded=known,
+                idle=idle,
+            )
         )
         budget = options.budget if recorded is None else recorded.budget.replaced_by(options.budget)
         _demand_prices(budget, assembly.manifest)
@@ -177,8 +189,11 @@ async def _continued(
     *,
     recipe: str | None = None,
     corrected: bool = False,
+    resuming: bool = False,
 ) -> AsyncIterator[tuple[RunWriter, Assembly, Callable[..., Awaitable[Status]]]]:
     """A resumed run: its folder, its assembly, and the function that runs its cases.
+
+    With `resuming`, a run without a case to resume needs no server of its models.
 
     Raises:
         RunError: Something that shapes results has changed since the run began, or the run is damaged.
@@ -194,7 +209,9 @@ async def _continued(
             # The recorded names stay, so that the next session sends batches again.
             names = {role: replace(name, batched=False) for role, name in request.models.items()}
             request = replace(request, models=names)
-        async with _ready(request, options, stop, watcher, servers, manifest) as (assembly, cluster):
+        idle = resuming and options.on is None and _all_ended(folder)
+        ready = _ready(request, options, stop, watcher, servers, manifest, idle)
+        async with ready as (assembly, cluster):
             _refuse_changes(folder, assembly, corrected=corrected)
             if not options.batches.online:
                 manifest.models = assembly.manifest.models
@@ -253,6 +270,12 @@ def _indexed(path: Path) -> RunFolder:
         with contextlib.suppress(RunError, OSError), contextlib.closing(RunIndex(folder)) as index:
             index.refresh()
     return folder
+
+
+def _all_ended(folder: RunWriter) -> bool:
+    """Whether a resume would run no case."""
+    ended = len(folder.statuses()) >= folder.manifest.inputs.cases
+    return ended and not reviewed_waiting(folder)
 
 
 def _refuse(folder: RunWriter) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import importlib
 
-from serving.backends.backend import Backend, Entry, Provider
+from serving.backends.backend import Backend, Entry, Provider, Server
 from serving.policy.gate import demand_model
+from serving.protocol.errors import CallError
+from serving.protocol.messages import Answer
 from serving.protocol.model_name import PROVIDERS, ModelName
+from serving.protocol.request import AnyRequest
 
-__all__ = ("Backend", "addresses", "catalogue", "connect", "demand_allowed")
+__all__ = ("Backend", "addresses", "catalogue", "connect", "demand_allowed", "unasked")
 
 
 def connect(name: ModelName) -> Backend:
@@ -28,6 +31,21 @@ def connect(name: ModelName) -> Backend:
         assert isinstance(connected, Backend)
         return connected
     return _provider(name.provider).connect(name)
+
+
+def unasked(name: ModelName, revision: str) -> Backend:
+    """A model on a server for a session without a case to run: its server may be gone, and is not reached.
+
+    Raises:
+        PolicyError: No text may go there.
+    """
+    demand_allowed(name)
+
+    async def complete(_: AnyRequest) -> list[Answer]:
+        raise CallError("connection", f"{name}: this session was started without its server")
+
+    servers = tuple(Server(url, complete, connects=False) for url in name.base_urls or (str(name),))
+    return Backend(name, servers, revision=revision, logprobs=True)
 
 
 def demand_allowed(name: ModelName) -> None:

@@ -88,6 +88,11 @@ class ModelName:
         """Whether a vLLM server must be started for it, because it names none."""
         return self.provider == "vllm" and self.base_url is None and not self.batched
 
+    @property
+    def on_server(self) -> bool:
+        """Whether a session begins by reaching, or starting, its server."""
+        return not self.batched and (self.needs_server or bool(self.base_urls))
+
     def __str__(self) -> str:
         return f"{BATCHED * self.batched}{self.provider}:{self.name}" + (
             f"@{self.base_url}" if self.base_url else ""
