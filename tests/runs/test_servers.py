@@ -38,7 +38,7 @@ def run(folder: Path, recipe: Path, *models: str) -> Ended:
     return evigraph(*arguments(recipe, *models), folder=folder)
 
 
-def test_a_run_starts_one_server_and_ends_it_and_a_resume_another(
+def test_a_run_starts_one_server_and_ends_it_and_so_does_a_retry(
     tmp_path: Path, recipe: Path, stand_in: StandIn
 ) -> None:
     ended = run(tmp_path, recipe, "vllm:tiny")
@@ -50,6 +50,9 @@ def test_a_run_starts_one_server_and_ends_it_and_a_resume_another(
     assert {model["name"] for model in manifest["models"].values()} == {"vllm:tiny"}
     resumed = evigraph("resume", "run", "--json", folder=tmp_path)
     assert (resumed.code, resumed.summary["last_session"]["calls"]) == (0, 0)
+    # No case is left that would ask it.
+    assert len(stand_in.started()) == 1
+    assert evigraph("retry", "run", folder=tmp_path).code == 0
     assert len(stand_in.started()) == 2
     assert stand_in.running() == []
 
