@@ -126,6 +126,10 @@ def _mark(one: dict[str, Any]) -> str:
     if one["support"] is None:
         return f"cites {ids}; not verified" if ids else "not verified"
     if one["support"] == "supported":
-        return f"supported by {ids}{share}"
+        return (
+            f"supported by {ids}{share}"
+            if ids
+            else f"supported, but no sentence shares a word with it{share}"
+        )
     words = "CONTRADICTED by the note" if one["support"] == "contradicted" else "NOT STATED in the note"
     return f"{words}{share}" + (f"; see {ids}" if ids else "")

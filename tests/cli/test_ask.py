@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
+from cli.running.print_answer import _mark
 from storage.errors import InputError
 from tests.evigraph import write_recipe
 
@@ -147,3 +148,9 @@ def test_nothing_is_left_where_nothing_was_asked(
 def test_a_question_is_needed() -> None:
     ended = ask(" ")
     assert ended.exit_code == 2 and not isinstance(ended.exception, InputError)
+
+
+def test_a_sentence_that_shares_no_word_with_the_note_is_not_shown_as_if_it_had_evidence() -> None:
+    mark = {"support": "supported", "sentence_ids": [], "probability": 0.77}
+    assert _mark(mark) == "supported, but no sentence shares a word with it (P(supported) 0.77)"
+    assert _mark(mark | {"sentence_ids": ["2", "3"]}) == "supported by 2, 3 (P(supported) 0.77)"
