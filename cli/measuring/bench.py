@@ -37,6 +37,10 @@ def bench(
         str | None,
         typer.Option(help="For verification: folder that keeps replies for the next run.", metavar="FOLDER"),
     ] = None,
+    reply: Annotated[
+        str | None,
+        typer.Option(help="For verification: token (by log-probability) or json.", metavar="FORM"),
+    ] = None,
     tiny: Annotated[
         bool,
         typer.Option("--tiny", help="The smallest run: it shows that everything works and measures nothing."),
@@ -63,6 +67,7 @@ def bench(
         "seconds": seconds,
         "data": data,
         "out": out,
+        "reply": reply,
     }
     given = {option: value for option, value in options.items() if value is not None}
     return measured(run(name, given, tiny=tiny, report=print_message))

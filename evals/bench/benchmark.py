@@ -118,7 +118,7 @@ INSTALLATION = Suite(
     "evals.bench",
     "bench",
     BENCHMARKS,
-    ("model", "cases", "repeats", "max_connections", "seconds", "data", "out"),
+    ("model", "cases", "repeats", "max_connections", "seconds", "data", "out", "reply"),
 )
 
 

@@ -3,8 +3,9 @@
 Three sets: sentences of the packaged clinicians' answers against wrong versions of them that rules make;
 claims of SciFact against the sentences that support or contradict them, and against abstracts on something
 else; and the questions of the packaged `batch.xml` against each other's notes. Rules and thresholds are
-chosen on one half of the cases and claims and reported on the other. Replies are kept in `--out`, so that a
-second run asks nothing twice.
+chosen on one half of the cases and claims and reported on the other. The model replies with one token, whose
+log-odds are its signal, or with a label in JSON. Replies are kept in `--out`, so that a second run asks
+nothing twice.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -39,9 +40,18 @@ from evals.statements.sets import (
 from nodes.core.choice_confidence import choice_log_odds
 from nodes.core.wording import one_line
 from nodes.core.yes_no import NO, ONE_TOKEN, YES
-from nodes.question.judge_answerability import JUDGE_ANSWERABILITY, NEUTRAL_RECORD, STATED
+from nodes.question.judge_answerability import (
+    JUDGE_ANSWERABILITY,
+    NEUTRAL_RECORD,
+    STATED,
+    Answerability,
+    AnswerabilitySettings,
+    Answerable,
+    answerability_reply,
+)
+from nodes.verification.support import Support
 from nodes.verification.text_checks import check_text
-from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED
+from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED, Label, VerificationSettings, label_reply
 from prompts import PromptSet
 from prompts.loader import load_prompts
 from ranking.rankers.load import load_ranker
@@ -55,6 +65,8 @@ from serving.protocol.model_name import parse_model_name
 from serving.protocol.reply import ReplyFormat
 from serving.protocol.request import Reply, Request
 from serving.requests.client import ModelClient
+
+T = TypeVar("T")
 
 _CONTRAST = 0.75
 """Of recipe `laptop`: the share of the log-odds for a neutral record that is taken off."""
@@ -70,6 +82,7 @@ class Options:
         cases: Packaged cases whose answers are used, and claims that are drawn from SciFact.
         prompts: Version whose questions are asked.
         ranker: Whose scores are a signal.
+        reply: `token` for Yes or No by log-probability, `json` for a label.
     """
 
     model: str
@@ -79,6 +92,7 @@ class Options:
     claims: int = 200
     prompts: str = "laptop"
     ranker: str = "support"
+    reply: str = "token"
 
 
 TINY = {"cases": 2, "claims": 4}
@@ -86,25 +100,31 @@ TINY = {"cases": 2, "claims": 4}
 _SIGNALS = ("model", "ranker", "unstated", "contradicting")
 """The columns of the rule, as in `SupportRule`: log-odds of both, and numbers of faults, negative."""
 
+_SUPPORT_SIGNALS: Mapping[Support, float] = {"supported": 1.0, "not_stated": 0.0, "contradicted": -1.0}
+_ANSWERABLE_SIGNALS: Mapping[Answerable, float] = {"yes": 1.0, "partly": 0.0, "no": -1.0}
+"""Labels in place of log-odds; statements with the same label tie."""
+
 
 def measure(options: Options, report: Report) -> Result:
     """Ask the model about every statement and question that `--out` does not know yet.
 
     Raises:
-        BenchError: The model does not return log-probabilities, or failed.
+        BenchError: The model failed, or does not return the log-probabilities that were requested.
         InputError: SciFact cannot be read.
     """
+    if options.reply not in _SIGNAL_OF:
+        raise BenchError(f"no reply {options.reply!r}; there are {', '.join(_SIGNAL_OF)}")
     ranker = load_ranker(options.ranker)
     items = _items(options, ranker)
     report(f"{plural(len(items), 'statement')} and questions")
     if options.out is None:
         with scratch_folder() as folder:
-            log_odds = asyncio.run(_ask(items, options, folder / CALLS, report))
+            found = asyncio.run(_ask(items, options, folder / CALLS, report))
     else:
         folder = Path(options.out)
         folder.mkdir(parents=True, exist_ok=True)
-        log_odds = asyncio.run(_ask(items, options, folder / CALLS, report))
-    return result(items, log_odds, ranker)
+        found = asyncio.run(_ask(items, options, folder / CALLS, report))
+    return result(items, found, ranker)
 
 
 def _items(options: Options, ranker: Ranker) -> list[Item]:
@@ -121,51 +141,89 @@ def _items(options: Options, ranker: Ranker) -> list[Item]:
 
 
 async def _ask(items: Sequence[Item], options: Options, journal: Path, report: Report) -> list[float]:
-    """Log-odds of Yes for each; questions on one record together, so that it is read once."""
+    """The model's signal for each; questions on one record together, so that it is read once."""
     contracts = (*VERIFY_ANSWER.prompts, *JUDGE_ANSWERABILITY.prompts)
     prompts = load_prompts(options.prompts, contracts)
     backend = connect(parse_model_name(options.model))
-    if not backend.weighs_choices:
-        raise BenchError(f"{options.model} does not return log-probabilities, which this benchmark compares")
+    if options.reply == "token" and not backend.weighs_choices:
+        raise BenchError(f"{options.model} returns no log-probabilities; measure labels: --reply json")
+    signal = _SIGNAL_OF[options.reply]
     found: list[float] = []
     with closing(Journal(journal)) as calls:
         async with aclosing(ModelClient({"verify": backend}, calls, Limits())) as client:
             for (name, _), same in groupby(items, lambda one: (one.set, one.cited or one.note)):
-                found += await asyncio.gather(*(_weigh(client, prompts, one) for one in same))
+                found += await asyncio.gather(*(signal(client, prompts, one) for one in same))
                 report(f"{len(found)} of {len(items)}: {name}")
     return found
 
 
-async def _weigh(client: ModelClient, prompts: PromptSet, item: Item) -> float:
-    record = "\n".join(f"{one.id}: {one_line(one.text)}" for one in item.cited or item.note)
-    text = one_line(item.text)
+async def _log_odds(client: ModelClient, prompts: PromptSet, item: Item) -> float:
+    """Of Yes."""
 
-    async def log_odds(name: str, reply: ReplyFormat[str], variables: Mapping[str, str]) -> float:
-        turns = prompts[name].render({"narrative": "", **variables})
-        messages = tuple(Message(role, its) for role, its in turns)
-        (outcome,) = await client.ask(Request("verify", item.group, messages, reply, max_tokens=ONE_TOKEN))
-        if not isinstance(outcome, Reply):
-            raise BenchError(f"{item.set} {item.group}: {outcome.error}")
-        token = next((token for token in outcome.logprobs if token.token.strip()), None)
+    async def weigh(name: str, form: ReplyFormat[str], record: str) -> float:
+        reply = await _reply(client, prompts, item, name, form, record, ONE_TOKEN)
+        token = next((token for token in reply.logprobs if token.token.strip()), None)
         found = None if token is None else choice_log_odds(token, YES, NO)
         if found is None:
             raise BenchError(f"{item.set} {item.group}: neither {YES} nor {NO} is among the likeliest tokens")
         return found
 
     if item.set != "unanswerable":
-        return await log_odds(
-            "verify_statement", WEIGHED, {"question": "", "record": record, "statement": text}
+        return await weigh("verify_statement", WEIGHED, _record(item))
+    stated = await weigh("answer_stated", STATED, _record(item))
+    return stated - _CONTRAST * await weigh("answer_stated", STATED, NEUTRAL_RECORD)
+
+
+async def _label(client: ModelClient, prompts: PromptSet, item: Item) -> float:
+    """Of a label in JSON."""
+    record, ids = _record(item), [one.id for one in item.cited or item.note]
+    if item.set != "unanswerable":
+        limit = VerificationSettings().max_tokens
+        label: Reply[Label] = await _reply(
+            client, prompts, item, "label_statement", label_reply(ids), record, limit
         )
-    stated = await log_odds("answer_stated", STATED, {"question": text, "sentences": record})
-    neutral = await log_odds("answer_stated", STATED, {"question": text, "sentences": NEUTRAL_RECORD})
-    return stated - _CONTRAST * neutral
+        return _SUPPORT_SIGNALS[label.value.support]
+    limit = AnswerabilitySettings().max_tokens
+    found: Reply[Answerability] = await _reply(
+        client, prompts, item, "judge_answerability", answerability_reply(ids), record, limit
+    )
+    return _ANSWERABLE_SIGNALS[found.value.answerable]
 
 
-def result(items: Sequence[Item], log_odds: Sequence[float], ranker: Ranker) -> Result:
+_SIGNAL_OF = {"token": _log_odds, "json": _label}
+
+
+def _record(item: Item) -> str:
+    return "\n".join(f"{one.id}: {one_line(one.text)}" for one in item.cited or item.note)
+
+
+async def _reply(
+    client: ModelClient,
+    prompts: PromptSet,
+    item: Item,
+    name: str,
+    form: ReplyFormat[T],
+    record: str,
+    max_tokens: int,
+) -> Reply[T]:
+    text = one_line(item.text)
+    if item.set == "unanswerable":
+        variables = {"question": text, "sentences": record}
+    else:
+        variables = {"question": "", "record": record, "statement": text}
+    turns = prompts[name].render({"narrative": "", **variables})
+    messages = tuple(Message(role, its) for role, its in turns)
+    (outcome,) = await client.ask(Request("verify", item.group, messages, form, max_tokens=max_tokens))
+    if not isinstance(outcome, Reply):
+        raise BenchError(f"{item.set} {item.group}: {outcome.error}")
+    return outcome
+
+
+def result(items: Sequence[Item], replies: Sequence[float], ranker: Ranker) -> Result:
     """Compare the signals, alone and added up."""
     ranked = _ranked(items, ranker)
     table = np.array(
-        [(model, best, *_faults(one)) for one, model, best in zip(items, log_odds, ranked, strict=True)]
+        [(model, best, *_faults(one)) for one, model, best in zip(items, replies, ranked, strict=True)]
     )
     first = {name: first_half(one for one in items if one.set == name) for name in {one.set for one in items}}
     chosen_on = [one.group in first[one.set] for one in items]

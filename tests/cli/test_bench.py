@@ -45,3 +45,22 @@ def test_the_list_names_every_benchmark(tmp_path: Path) -> None:
         "embedded",
         "verification",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reply", ["token", "json"])
+def test_verification_measures_both_forms_of_a_reply(tmp_path: Path, reply: str) -> None:
+    options = ("--tiny", "--reply", reply, "--model", "scripted:auto")
+    given = evigraph("bench", "verification", *options, "--json", folder=tmp_path).summary
+    assert given["details"]["reply"] == reply
+    assert given["details"]["sets"]["unanswerable"]["model"].keys() == {
+        "auc",
+        "auc_by_kind",
+        "right_marked",
+        "caught",
+    }
+
+
+def test_an_unknown_form_of_a_reply_is_refused(tmp_path: Path) -> None:
+    ended = evigraph("bench", "verification", "--reply", "word", "--model", "scripted:auto", folder=tmp_path)
+    assert (ended.code, "token, json" in ended.err) == (2, True)
