@@ -31,6 +31,7 @@ from evals.scoring.gold import (
 from evals.scoring.score import ArchehrScores, score, score_predictions
 from evals.scoring.scored_task import ScoredTask
 from evals.scoring.tasks import TASKS
+from evals.scoring.verified_answers import VerificationScores, score_verification
 from evals.verdicts.scores import score_verdicts
 from graph.system import find_system
 from runs.record.folder import MANIFEST, RunFolder
@@ -72,11 +73,17 @@ def is_run(path: Path) -> bool:
 def score_on(
     run: RunFolder, gold: Mapping[str, GoldCase], resources: MetricResources | None = None
 ) -> list[ScoredTask]:
-    """Score all that a run and a key share, whatever cases are not done; empty if they share nothing.
+    """Score all that a run and a key share, whatever cases are not done, and the verification of its answers.
 
     Raises:
         InputError: A local checkpoint or index cannot be used.
     """
+    return [*_score_by_key(run, gold, resources), *_verification(run)]
+
+
+def _score_by_key(
+    run: RunFolder, gold: Mapping[str, GoldCase], resources: MetricResources | None
+) -> list[ScoredTask]:
     match find_system(run.manifest.system).score:
         case "archehr":
             return [*score_predictions(list(predictions(run)), gold, resources=resources)]
@@ -100,6 +107,8 @@ def score_run(
 ) -> list[ScoredTask]:
     """Score a run on one task, or on every task that it answers and its key knows of.
 
+    Unless one task is named, the verification of its answers is the last; it needs no key.
+
     Args:
         run: The run.
         keys: Key files instead of the run's.
@@ -113,6 +122,34 @@ def score_run(
         ScoringError: Nothing can be scored.
         InputError: A file cannot be used.
     """
+    verified = [*_verification(run, case_ids)] if task is None else []
+    try:
+        scored = _score_run_by_key(run, keys, case_files, task, case_ids, resources, definitions)
+    except ScoringError as error:
+        if not verified:
+            raise
+        return [replace(one, notes=(*one.notes, f"Nothing else is scored. {error}")) for one in verified]
+    return [*scored, *verified]
+
+
+def _verification(run: RunFolder, case_ids: str | None = None) -> Iterator[VerificationScores]:
+    """The verification of a run's answers, if they were verified and are among the cases."""
+    found = score_verification(run)
+    if found is not None and case_ids is not None:
+        found = found.only(wanted_ids(case_ids))
+    if found is not None and found.case_ids:
+        yield found
+
+
+def _score_run_by_key(
+    run: RunFolder,
+    keys: Sequence[Path],
+    case_files: Sequence[Path],
+    task: TaskName | None,
+    case_ids: str | None,
+    resources: MetricResources | None,
+    definitions: Definitions,
+) -> list[ScoredTask]:
     family = family_of(run.path, task)
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":

@@ -220,12 +220,12 @@ def answers_of(path: Path) -> tuple[ScoredTask, ...]:
     if find_system(run.manifest.system).score != "biomedical":
         return ()
     # It takes the measures, which no other run needs.
-    from evals.run_scores import score_on
+    from evals.bioasq.scores import predictions_of_run, score_parts
     from evals.scoring.gold import gold_of_run, only_cases
 
     done = [case_id for case_id, status in run.statuses().items() if status == "done"]
     try:
-        return tuple(score_on(run, only_cases(gold_of_run(run), done)))
+        return tuple(score_parts(only_cases(gold_of_run(run), done), predictions_of_run(run)))
     except (InputError, RecipeError):
         # The recipe or a question file cannot be read any more.
         return ()

@@ -12,6 +12,7 @@ from evals.pages.tables import NO_VALUE, POINTS, Column, Format, Table, columns,
 from evals.scoring.score import AVAILABLE, OVERALL, ArchehrScores
 from evals.scoring.scored_task import ScoredTask
 from evals.scoring.tasks import TASKS
+from evals.scoring.verified_answers import VerificationScores
 from evals.statistics.bootstrap import Interval
 from evals.verdicts.scores import VerdictScores
 
@@ -32,6 +33,8 @@ def print_scores(origin: str, scored: Sequence[ScoredTask], *, worst_first: bool
                 _print_archehr(one)
             case VerdictScores():
                 _print_verdicts(one)
+            case VerificationScores():
+                _print_verification(one)
             case PartScores():
                 _print_part(one)
         if worst_first:
@@ -108,6 +111,15 @@ def _print_verdicts(one: VerdictScores) -> None:
     print_line(f"  key: {gold}; given: {given}")
     if one.unscored:
         print_line(f"  not done: {plural(len(one.unscored), 'case')} ({some(one.unscored)})")
+
+
+def _print_verification(one: VerificationScores) -> None:
+    counts = one.counts
+    rows = [
+        [name, f"{counts[name]:,}", POINTS.number(interval.value), POINTS.bracket(interval)]
+        for name, interval in one.intervals().items()
+    ]
+    print_table(Table([*columns("", "number", "%"), Column("95 %", "text")], rows), gap=4)
 
 
 def _print_part(one: PartScores) -> None:
