@@ -10,6 +10,7 @@ from graph.resource import Opened, Resource, ResourceRequest
 from nodes.core.recipe import Recipe
 from nodes.core.records import AlignedAnswer, AnswerLine
 from nodes.core.state import CaseState
+from nodes.question.judge_answerability import Answerable
 from nodes.verification.support import AnswerStatus, Finding
 from nodes.verification.verify_answer import VERIFIER, VerificationSettings, verifies
 from ranking.rankers.load import load_ranker
@@ -27,6 +28,9 @@ class VerifiedState(CaseState, total=False):
     alignment: dict[str, list[str]]
     """Ids of the note sentences that support each answer sentence, by its id."""
     aligned_answer: AlignedAnswer
+    answerable: Answerable
+    """Whether the record answers the question, where the recipe asks before an answer is written."""
+    answering_sentences: list[str]
     answer_status: AnswerStatus
     """Set once the answer stays as it is."""
     answer_support: list[Finding]

@@ -19,6 +19,7 @@ from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.state import CaseInput
 from nodes.core.written_text import Attempt
+from nodes.question.judge_answerability import JUDGE_ANSWERABILITY, StatedSettings, judges_answerability
 from nodes.retrieval.adopt_snippets import ADOPT_SNIPPETS
 from nodes.retrieval.combine_rankings import COMBINE_RANKINGS
 from nodes.retrieval.document_records import (
@@ -44,6 +45,7 @@ class BioasqRecipe(Recipe):
         documents: Phase A: documents and snippets.
         exact: Phase B: answers in the form that a question's type asks for.
         ideal: The answer in words.
+        answerability: Whether a question that its snippets do not answer ends without an answer.
         verification: Whether each sentence of the answer in words is verified against the snippets.
     """
 
@@ -51,6 +53,7 @@ class BioasqRecipe(Recipe):
     documents: DocumentSettings = DocumentSettings()
     exact: ExactSettings = ExactSettings()
     ideal: IdealSettings = IdealSettings()
+    answerability: StatedSettings = StatedSettings()
     verification: VerificationSettings = VerificationSettings()
 
     @property
@@ -109,14 +112,28 @@ async def after_reranking(
     return "rerank_by_model" if runtime.context.settings.documents.llm_rerank else "combine_rankings"
 
 
-async def after_snippets(
-    state: BioasqState, runtime: BioasqRuntime
-) -> Literal["answer_exactly", "answer_ideally", "__end__"]:
-    """Phase A ends with snippets; a summary has no exact answer; a missing type fails in the next node."""
-    if not runtime.context.settings.documents.answers:
-        return "__end__"
+Answering = Literal["answer_exactly", "answer_ideally"]
+
+
+def answering(state: BioasqState, runtime: BioasqRuntime) -> Answering:
+    """A summary has no exact answer; a missing type fails in the next node."""
     summary = type_of(runtime.context.cases[state["case_id"]]) == "summary"
     return "answer_ideally" if summary else "answer_exactly"
+
+
+async def after_snippets(
+    state: BioasqState, runtime: BioasqRuntime
+) -> Literal["judge_answerability", Answering, "__end__"]:
+    """Phase A ends with snippets; then the answers, if the snippets have them."""
+    if not runtime.context.settings.documents.answers:
+        return "__end__"
+    asks = judges_answerability(runtime.context.settings)
+    return "judge_answerability" if asks else answering(state, runtime)
+
+
+async def after_judgement(state: BioasqState, runtime: BioasqRuntime) -> Literal["decline_answer", Answering]:
+    """Snippets that do not answer the question end the case."""
+    return "decline_answer" if state["answerable"] == "no" else answering(state, runtime)
 
 
 async def after_answer(state: BioasqState, runtime: BioasqRuntime) -> Literal["verify_answer", "__end__"]:
@@ -142,6 +159,7 @@ def wire(builder: Builder) -> None:
     builder.add_edge("combine_rankings", "select_snippets")
     for snippets in ("select_snippets", "adopt_snippets"):
         builder.add_conditional_edges(snippets, after_snippets)
+    builder.add_conditional_edges("judge_answerability", after_judgement)
     builder.add_edge("answer_exactly", "aggregate_exact_answers")
     builder.add_edge("aggregate_exact_answers", "answer_ideally")
     builder.add_conditional_edges("answer_ideally", after_answer)
@@ -161,6 +179,7 @@ SYSTEM = System(
         COMBINE_RANKINGS,
         SELECT_SNIPPETS,
         ADOPT_SNIPPETS,
+        JUDGE_ANSWERABILITY,
         ANSWER_EXACTLY,
         AGGREGATE_EXACT_ANSWERS,
         ANSWER_IDEALLY,

@@ -17,6 +17,7 @@ from nodes.core.records import AnswerEvidence
 from nodes.core.state import CaseInput
 from nodes.core.written_text import Attempt
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
+from nodes.question.judge_answerability import JUDGE_ANSWERABILITY, StatedSettings, judges_answerability
 from nodes.verification.decline_answer import DECLINE_ANSWER
 from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
 
@@ -26,11 +27,13 @@ class DirectRecipe(PoolRecipe):
 
     Attributes:
         answer: Demonstrations and rules of the answer.
+        answerability: Whether a case that its note does not answer ends without an answer.
         verification: Whether each sentence of the answer is verified against the note.
     """
 
     system: Literal["direct"] = "direct"
     answer: DirectSettings = DirectSettings()
+    answerability: StatedSettings = StatedSettings()
     verification: VerificationSettings = VerificationSettings()
 
     @property
@@ -48,12 +51,30 @@ class DirectState(VerifiedState, total=False):
     evidence: dict[AnswerEvidence, list[str]]
 
 
+Answering = Literal["judge_answerability", "answer_directly"]
+
+
+def answering(settings: DirectRecipe) -> Answering:
+    """Whether the note has an answer comes first, by recipe."""
+    return "judge_answerability" if judges_answerability(settings) else "answer_directly"
+
+
 async def begin(
     state: CaseInput, runtime: Runtime[Context[DirectRecipe]]
-) -> Literal["adopt_patient_question", "answer_directly"]:
+) -> Literal["adopt_patient_question", Answering]:
     """A case without a clinician question is answered on the patient's own."""
     asked = runtime.context.cases[state["case_id"]].question.strip()
-    return "answer_directly" if asked else "adopt_patient_question"
+    return answering(runtime.context.settings) if asked else "adopt_patient_question"
+
+
+async def after_adoption(state: DirectState, runtime: Runtime[Context[DirectRecipe]]) -> Answering:
+    """As with a clinician question."""
+    return answering(runtime.context.settings)
+
+
+async def after_judgement(state: DirectState) -> Literal["decline_answer", "answer_directly"]:
+    """A note that does not answer the question ends the case."""
+    return "decline_answer" if state["answerable"] == "no" else "answer_directly"
 
 
 async def after_answer(
@@ -74,7 +95,8 @@ async def after_verification(state: DirectState) -> Literal["answer_directly", "
 def wire(builder: Builder) -> None:
     """Add the edges."""
     builder.add_conditional_edges(START, begin)
-    builder.add_edge("adopt_patient_question", "answer_directly")
+    builder.add_conditional_edges("adopt_patient_question", after_adoption)
+    builder.add_conditional_edges("judge_answerability", after_judgement)
     builder.add_conditional_edges("answer_directly", after_answer)
     builder.add_conditional_edges("verify_answer", after_verification)
     builder.add_edge("decline_answer", END)
@@ -84,7 +106,7 @@ SYSTEM = System(
     summary="labels, answer and citations by one prompt: the baseline to beat",
     recipe=DirectRecipe,
     state=DirectState,
-    nodes=(ADOPT_PATIENT_QUESTION, ANSWER_DIRECTLY, VERIFY_ANSWER, DECLINE_ANSWER),
+    nodes=(ADOPT_PATIENT_QUESTION, JUDGE_ANSWERABILITY, ANSWER_DIRECTLY, VERIFY_ANSWER, DECLINE_ANSWER),
     wire=wire,
     resources=(Pool(), AnswerVerifier()),
     score="archehr",

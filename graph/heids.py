@@ -28,6 +28,7 @@ from nodes.core.records import (
 from nodes.core.state import CaseInput
 from nodes.core.written_text import Attempt
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
+from nodes.question.judge_answerability import JUDGE_ANSWERABILITY, StatedSettings, judges_answerability
 from nodes.retrieval.retrieve_sentences import RETRIEVE_SENTENCES, RetrievalSettings
 from nodes.verification.decline_answer import DECLINE_ANSWER
 from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
@@ -41,6 +42,7 @@ class HeidsRecipe(Recipe):
         retrieval: Which sentences of the note are found.
         citation: How sentences of an answer come to their citations.
         answer: Rules of the answer.
+        answerability: Whether a case that its note does not answer ends without an answer.
         verification: Whether each sentence of the answer is verified against the note.
     """
 
@@ -49,6 +51,7 @@ class HeidsRecipe(Recipe):
     retrieval: RetrievalSettings = RetrievalSettings()
     citation: CitationSettings = CitationSettings()
     answer: AnswerRules = AnswerRules()
+    answerability: StatedSettings = StatedSettings()
     verification: VerificationSettings = VerificationSettings()
 
     @property
@@ -84,16 +87,6 @@ async def begin(
     return "retrieve_sentences" if case.question.strip() else "adopt_patient_question"
 
 
-async def after_retrieval(
-    state: HeidsState, runtime: HeidsRuntime
-) -> Literal["generate_cited_answer", "generate_uncited_answer", "__end__"]:
-    """Stop here where the recipe wants retrieval alone; else the recipe says when citations are made."""
-    settings = runtime.context.settings
-    if settings.stop_after == "evidence":
-        return "__end__"
-    return generating(settings)
-
-
 Generating = Literal["generate_cited_answer", "generate_uncited_answer"]
 
 
@@ -101,6 +94,21 @@ def generating(settings: HeidsRecipe) -> Generating:
     """The node that writes answers."""
     cites = settings.citation.method == "post_retrieval"
     return "generate_cited_answer" if cites else "generate_uncited_answer"
+
+
+async def after_retrieval(
+    state: HeidsState, runtime: HeidsRuntime
+) -> Literal["judge_answerability", Generating, "__end__"]:
+    """Stop here where the recipe wants retrieval alone; else the answer, if the note has one."""
+    settings = runtime.context.settings
+    if settings.stop_after == "evidence":
+        return "__end__"
+    return "judge_answerability" if judges_answerability(settings) else generating(settings)
+
+
+async def after_judgement(state: HeidsState, runtime: HeidsRuntime) -> Literal["decline_answer", Generating]:
+    """A note that does not answer the question ends the case."""
+    return "decline_answer" if state["answerable"] == "no" else generating(runtime.context.settings)
 
 
 async def after_validation(
@@ -137,6 +145,7 @@ def wire(builder: Builder) -> None:
     builder.add_conditional_edges(START, begin)
     builder.add_edge("adopt_patient_question", "retrieve_sentences")
     builder.add_conditional_edges("retrieve_sentences", after_retrieval)
+    builder.add_conditional_edges("judge_answerability", after_judgement)
     builder.add_edge("generate_cited_answer", "validate_citations")
     builder.add_conditional_edges("validate_citations", after_validation)
     builder.add_edge("generate_uncited_answer", "check_answer")
@@ -153,6 +162,7 @@ SYSTEM = System(
     nodes=(
         ADOPT_PATIENT_QUESTION,
         RETRIEVE_SENTENCES,
+        JUDGE_ANSWERABILITY,
         GENERATE_CITED_ANSWER,
         VALIDATE_CITATIONS,
         GENERATE_UNCITED_ANSWER,

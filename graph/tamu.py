@@ -44,7 +44,6 @@ from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings
 from nodes.question.interpret_question import INTERPRET_QUESTION, QuestionSettings
 from nodes.question.judge_answerability import (
     JUDGE_ANSWERABILITY,
-    Answerable,
     StatedSettings,
     judges_answerability,
 )
@@ -209,8 +208,6 @@ class TamuState(VerifiedState, total=False):
     answer_demonstrations: list[Shown]
     draft_answer: str
     rejected_answers: Annotated[list[Attempt], operator.add]
-    answerable: Answerable
-    answering_sentences: list[str]
 
 
 # Four concerns, each with its routers and then its edges. They are functions and not subgraphs: nodes of

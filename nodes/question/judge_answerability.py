@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict, get_args
 
@@ -19,6 +20,7 @@ from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables
 from nodes.core.yes_no import ONE_TOKEN, YES, ask_yes_or_no, probability, yes_or_no
+from nodes.retrieval.document_records import ChosenSnippet, numbered_snippets
 from prompts import Contract
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
@@ -85,12 +87,15 @@ def judges_answerability(recipe: Recipe) -> bool:
 
 
 class JudgeAnswerabilityInput(TypedDict):
+    """Snippets of documents stand in for a note."""
+
     case_id: str
     patient_question: NotRequired[str]
+    snippets: NotRequired[list[ChosenSnippet]]
 
 
 class JudgeAnswerabilityUpdate(TypedDict):
-    """`answering_sentences` are ids of the note, in note order; a reply of one token names none."""
+    """`answering_sentences` are ids of the record, in its order; a reply of one token names none."""
 
     answerable: Answerable
     answering_sentences: list[str]
@@ -139,6 +144,8 @@ async def judge_answerability(
     context = runtime.context
     settings = context.section(AnswerabilitySettings)
     case = context.cases[state["case_id"]]
+    if "snippets" in state:
+        case = replace(case, sentences=numbered_snippets(state["snippets"]))
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
     variables = case_variables(case, state.get("patient_question", case.question))

@@ -5,7 +5,10 @@ Unlike a note, a document is public and is found anew for every question, so its
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NotRequired, TypedDict
+
+from cases.records import Sentence
 
 
 class RankedDocument(TypedDict):
@@ -27,6 +30,11 @@ class ChosenSnippet(TypedDict):
     begin: int | None
     end: int | None
     text: str
+
+
+def numbered_snippets(snippets: Sequence[ChosenSnippet]) -> tuple[Sentence, ...]:
+    """Snippets as the sentences of a record, with their numbers as ids."""
+    return tuple(Sentence(id=str(number), text=one["text"]) for number, one in enumerate(snippets, 1))
 
 
 class ExactVote(TypedDict):

@@ -26,7 +26,7 @@ from nodes.core.records import AlignedAnswer, AnswerEvidence, AnswerLine, Decisi
 from nodes.core.wording import one_line
 from nodes.core.written_text import Attempt
 from nodes.core.yes_no import ONE_TOKEN, YES, ask_yes_or_no, yes_or_no
-from nodes.retrieval.document_records import ChosenSnippet
+from nodes.retrieval.document_records import ChosenSnippet, numbered_snippets
 from nodes.verification.support import (
     AnswerStatus,
     Finding,
@@ -144,9 +144,7 @@ class Record(NamedTuple):
 def record_of(case: Case, state: VerifyAnswerInput) -> Record:
     """The note with the sentences that the answer rests on, or the snippets."""
     if "snippets" in state:
-        snippets = tuple(
-            Sentence(id=str(number), text=one["text"]) for number, one in enumerate(state["snippets"], 1)
-        )
+        snippets = numbered_snippets(state["snippets"])
         return Record(snippets, [one.id for one in snippets], {})
     links: Mapping[str, Sequence[str]] = {}
     if state.get("aligned_answer") == "generated":

@@ -126,6 +126,30 @@ async def test_a_note_that_answers_goes_on_to_the_answer(bench: Bench) -> None:
     assert (result.line["answer"], result.line["answer_status"]) == (GOOD, "answered")
 
 
+@pytest.mark.parametrize(
+    ("system", "ends"), [("direct", NOT_STATED), ("heids", NOT_STATED), ("bioasq", NOT_IN_DOCUMENTS)]
+)
+@pytest.mark.parametrize("reply", ["token", "json"])
+async def test_every_system_that_answers_may_end_before_an_answer(
+    bench: Bench, system: str, ends: str, reply: str
+) -> None:
+    of_system: dict[str, Any] = {"documents": {"phase": "b"}} if system == "bioasq" else {}
+    label = '{"answerable": "no", "sentences": []}'
+    context = bench.context(
+        *([asking("q", "summary")] if system == "bioasq" else []),
+        system=system,
+        replies=lambda call: '{"Yes": 0.1, "No": 0.9}' if reply == "token" else label,
+        tools={RETRIEVER: Bm25Ranker()} if system == "heids" else {},
+        answerability=reply,
+        **of_system,
+    )
+    result = await ended(context, system)
+    assert (result.line["answer"], result.line["answer_status"]) == (ends, "not_stated")
+    assert nodes(result)[-2:] == ["judge_answerability", "decline_answer"]
+    (call,) = asked(context)
+    assert "1: " in texts(call) and (IN_SNIPPET in texts(call)) == (system == "bioasq")
+
+
 async def test_an_aligned_answer_is_held_against_what_each_sentence_cites(bench: Bench) -> None:
     links = json.dumps({"1": ["1"], "2": ["3"]})
     recipe: dict[str, Any] = {
