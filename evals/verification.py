@@ -15,8 +15,9 @@ from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.texts import plural
 from evals.pages.page import render_page
+from nodes.verification.support import Finding, MarkedSentence, Support, marked_sentence
 from ranking.rankers.ranker import Ranker
-from ranking.verify import Evidence, Support, Verification, verify
+from ranking.verify import Evidence, Verification, VerifiedLine, verify
 from runs.record.folder import RunFolder
 from runs.record.manifest import recorded_cases
 from storage.errors import InputError
@@ -24,6 +25,9 @@ from storage.files import opened
 
 STANDARD_INPUT = "-"
 _CASE_FILES = (".xml", ".jsonl")
+
+SUPPORTS: tuple[Support, ...] = ("supported", "not_stated")
+"""The support that a ranker can distinguish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,20 @@ class Report:
     verification: Verification
     source_encoded: bool | None
 
+    @property
+    def findings(self) -> list[Finding]:
+        """The support of each line."""
+        return findings_of(self.verification, self.ids)
+
+    @property
+    def marked_lines(self) -> list[tuple[VerifiedLine, Finding, MarkedSentence]]:
+        """Each line as it is shown."""
+        pairs = zip(self.verification.lines, self.findings, strict=True)
+        return [(line, finding, marked_sentence(finding)) for line, finding in pairs]
+
+    def count(self, support: Support) -> int:
+        return sum(one["support"] == support for one in self.findings)
+
     def as_json(self) -> dict[str, Any]:
         found = self.verification
         return {
@@ -175,20 +193,18 @@ class Report:
             "source_sentences": len(found.sentences),
             "ranker": self.ranker,
             "threshold": found.threshold,
-            "supported": found.count("supported"),
-            "weak": found.count("weak"),
-            "unsupported": found.count("unsupported"),
+            **{support: self.count(support) for support in SUPPORTS},
             "cut_sentences": [self.ids[place] for place in found.cut_sentences],
             "cut_lines": [number for number, line in enumerate(found.lines, start=1) if line.cut],
             "source_encoded": self.source_encoded,
             "lines": [
                 {
                     "text": line.text,
-                    "support": line.support,
-                    "supported": line.support == "supported",
+                    "support": finding["support"],
+                    "supported": line.supported,
                     "evidence": [self._evidence(evidence) for evidence in line.evidence],
                 }
-                for line in found.lines
+                for line, finding, _ in self.marked_lines
             ],
         }
 
@@ -200,6 +216,26 @@ class Report:
             "score": round(evidence.score, _DIGITS),
             "probability": None if value is None else round(value, _DIGITS),
         }
+
+
+def findings_of(verification: Verification, ids: Sequence[str]) -> list[Finding]:
+    """Lines as findings; a ranker does not know contradiction.
+
+    Args:
+        verification: The lines.
+        ids: Of the sentences of the source.
+    """
+    return [
+        Finding(
+            id=str(number),
+            text=line.text,
+            support="supported" if line.supported else "not_stated",
+            sentence_ids=[ids[one.sentence] for one in line.evidence],
+            probability=line.evidence[0].probability if line.evidence else None,
+            faults=[],
+        )
+        for number, line in enumerate(verification.lines, start=1)
+    ]
 
 
 def sentences_sha256(sentences: Sequence[str]) -> str:
@@ -218,20 +254,15 @@ def render(report: Report, back: str | None = None) -> str:
     )
 
 
-_SUPPORTS: tuple[Support, ...] = ("supported", "weak", "unsupported")
-
-
 @dataclass(frozen=True, slots=True)
 class VerifiedAnswer:
-    """Sentences of one answer by their support.
-
-    Attributes:
-        unsupported: Texts of the sentences without support, in their order.
-    """
+    """The support of the sentences of one answer, in their order."""
 
     case_id: str
-    counts: dict[Support, int]
-    unsupported: tuple[str, ...]
+    findings: Sequence[Finding]
+
+    def count(self, support: Support) -> int:
+        return sum(one["support"] == support for one in self.findings)
 
 
 @dataclass(slots=True)
@@ -248,12 +279,12 @@ class RunVerification:
     by_probability: bool = False
 
     def count(self, support: Support) -> int:
-        return sum(answer.counts[support] for answer in self.answers)
+        return sum(answer.count(support) for answer in self.answers)
 
     @property
     def sentences(self) -> int:
         """Number of sentences in all answers."""
-        return sum(self.count(support) for support in _SUPPORTS)
+        return sum(len(answer.findings) for answer in self.answers)
 
     @property
     def rate(self) -> float | None:
@@ -265,10 +296,12 @@ class RunVerification:
         return {
             "answers": len(self.answers),
             "sentences": self.sentences,
-            **{support: self.count(support) for support in _SUPPORTS},
+            **{support: self.count(support) for support in SUPPORTS},
             "supported_rate": self.rate,
             "without_answer": self.without_answer,
-            "by_case": {one.case_id: dict(one.counts) for one in self.answers},
+            "by_case": {
+                one.case_id: {support: one.count(support) for support in SUPPORTS} for one in self.answers
+            },
         }
 
 
@@ -288,9 +321,7 @@ def verify_run(
             lines, source = pair
             verified = verify(ranker, lines, source.sentences, threshold=threshold)
             found.by_probability = verified.threshold is not None
-            counts = {support: verified.count(support) for support in _SUPPORTS}
-            bare = tuple(line.text for line in verified.lines if line.support == "unsupported")
-            found.answers.append(VerifiedAnswer(case_id, counts, bare))
+            found.answers.append(VerifiedAnswer(case_id, findings_of(verified, source.ids)))
         report(number)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from ranking.cutoffs import Cutoff, FixedThreshold, select
 from ranking.errors import RankerError
@@ -17,13 +17,11 @@ from ranking.prefixes import Floats, checked_scores, probabilities, ranking_orde
 from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranked, Ranker, rank_queries
 
-Support = Literal["supported", "weak", "unsupported"]
+NEAR_SHARE = 0.5
+"""A sentence is near to a line that is not supported if it reaches this share of the threshold."""
 
-WEAK_SHARE = 0.5
-"""A line is weak where its best sentence reaches this share of the threshold."""
-
-MAX_WEAK = 3
-"""Sentences that are named for a weak line."""
+MAX_NEAR = 3
+"""Sentences that are named as near."""
 
 _AT_ONCE = 256
 
@@ -47,14 +45,13 @@ class VerifiedLine:
     """A line of the generated text.
 
     Attributes:
-        support: `supported` where a sentence reaches the threshold, `weak` where one reaches half of it.
-        evidence: Best first: all sentences from the threshold on, or of a weak line the best few. None of an
-            unsupported one.
+        supported: Whether a sentence reaches the threshold.
+        evidence: Best first: all sentences from the threshold on, or else the few that are near to it.
         cut: Whether the line is over the ranker's limit of length, so that its end was not read.
     """
 
     text: str
-    support: Support
+    supported: bool
     evidence: tuple[Evidence, ...]
     cut: bool
 
@@ -72,9 +69,6 @@ class Verification:
     sentences: tuple[str, ...]
     threshold: float | None
     cut_sentences: tuple[int, ...]
-
-    def count(self, support: Support) -> int:
-        return sum(line.support == support for line in self.lines)
 
 
 @runtime_checkable
@@ -94,7 +88,7 @@ def verify(
 ) -> Verification:
     """Find the support of every line, by a probability given or that the ranker was tuned to.
 
-    BM25 and similarity have no probabilities: lines with a score above 0 are weak and none is supported.
+    BM25 and similarity have no probabilities: no line is supported, sentences with a score above 0 are near.
 
     Raises:
         RankerError: The ranker returned NaN or infinity as a score, or lacks probabilities to compare with
@@ -108,8 +102,10 @@ def verify(
     for line, ranked in zip(lines, rankings, strict=True):
         scores = _checked(ranked, ranker, line)
         cut.update(ranked.cut_sentences)
-        support, evidence = _by_words(scores, ranker.cutoff) if tau is None else _by_probability(scores, tau)
-        found.append(VerifiedLine(line, support, evidence, ranked.query_cut))
+        supported, evidence = (
+            _by_words(scores, ranker.cutoff) if tau is None else _by_probability(scores, tau)
+        )
+        found.append(VerifiedLine(line, supported, evidence, ranked.query_cut))
     return Verification(tuple(found), tuple(sentences), tau, tuple(sorted(cut)))
 
 
@@ -136,21 +132,21 @@ def _checked(ranked: Ranked, ranker: Ranker, line: str) -> Floats:
         raise RankerError(f"ranker {ranker.identity}, line {line[:60]!r}: {error}") from None
 
 
-def _by_probability(scores: Floats, tau: float) -> tuple[Support, tuple[Evidence, ...]]:
+def _by_probability(scores: Floats, tau: float) -> tuple[bool, tuple[Evidence, ...]]:
     values = probabilities(scores)
     order = ranking_order(scores)
     supporting = [place for place in order if values[place] >= tau]
     if supporting:
-        return "supported", tuple(_evidence(place, scores, values) for place in supporting)
-    near = [place for place in order[:MAX_WEAK] if values[place] >= WEAK_SHARE * tau]
-    return ("weak" if near else "unsupported"), tuple(_evidence(place, scores, values) for place in near)
+        return True, tuple(_evidence(place, scores, values) for place in supporting)
+    near = [place for place in order[:MAX_NEAR] if values[place] >= NEAR_SHARE * tau]
+    return False, tuple(_evidence(place, scores, values) for place in near)
 
 
-def _by_words(scores: Floats, cutoff: Cutoff) -> tuple[Support, tuple[Evidence, ...]]:
+def _by_words(scores: Floats, cutoff: Cutoff) -> tuple[bool, tuple[Evidence, ...]]:
     near = sorted(
         (place for place in select(cutoff, scores) if scores[place] > 0), key=lambda place: -scores[place]
     )
-    return ("weak" if near else "unsupported"), tuple(_evidence(place, scores, None) for place in near)
+    return False, tuple(_evidence(place, scores, None) for place in near)
 
 
 def _evidence(place: int, scores: Floats, values: Floats | None) -> Evidence:

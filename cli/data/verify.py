@@ -13,12 +13,13 @@ from cli.options import HtmlOption, run_folder
 from cli.terminal import Result, output, print_line, safe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.table import Table
 
     from evals.verification import Report, Source
-    from ranking.verify import Support, VerifiedLine
-
-_COLOURS: dict[Support, str] = {"supported": "green", "weak": "yellow", "unsupported": "red"}
+    from nodes.verification.support import Support
+    from ranking.verify import VerifiedLine
 
 _NO_PROBABILITIES = "its scores are not probabilities: they point to a sentence, but do not prove support"
 
@@ -56,7 +57,7 @@ def verify(
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Most sentences listed under a line.")] = 5,
     html: HtmlOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a line is unsupported.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a line is not supported.")] = False,
     cache: Annotated[
         bool, typer.Option("--cache/--no-cache", help="Store the vectors of the source for the next time.")
     ] = True,
@@ -64,8 +65,9 @@ def verify(
     """Find the sentences of a source that support each line of a generated text.
 
     Of a run without --case, all answers are verified, and the share of their sentences with support is given.
-    A line is supported if a sentence reaches the probability, weak if one reaches half of it, and
-    unsupported otherwise. This shows where to look; whether a line is true is for the reader to decide.
+    A line is supported if a sentence reaches the probability; otherwise it is marked as not stated, with the
+    sentences that reach half of it. This shows where to look; whether a line is true is for the reader to
+    decide.
 
     Example: evigraph verify summary.txt note.txt
     """
@@ -100,7 +102,7 @@ def verify(
     if html is not None:
         write_atomically(html, [render(report).encode("utf-8", "replace")])
     content = {**report.as_json(), "html": str(html) if html else None}
-    failed = strict and found.count("unsupported")
+    failed = strict and report.count("not_stated")
     return Result(content, partial(_print, report, rows, html), int(bool(failed)))
 
 
@@ -124,6 +126,7 @@ def _whole_run(run: Path, ranker: str, min_probability: float | None, rows: int,
     """Verify every answer; the rate, and the sentences without support."""
     from cli.progress import progress
     from evals.verification import verify_run
+    from nodes.verification.support import marked_sentence
     from ranking.rankers.load import load_ranker, name_with_identity
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
@@ -137,15 +140,16 @@ def _whole_run(run: Path, ranker: str, min_probability: float | None, rows: int,
     record_if_possible(run, "opened", cases=len(found.answers), command="verify")
 
     def print_found() -> None:
-        bare = [(one.case_id, text) for one in found.answers for text in one.unsupported]
-        for case_id, text in bare[:rows]:
-            print_line(f"{case_id}  unsupported  {text}", _COLOURS["unsupported"])
+        marked = [
+            (one.case_id, marked_sentence(finding)) for one in found.answers for finding in one.findings
+        ]
+        bare = [(case_id, sentence) for case_id, sentence in marked if sentence.mark]
+        for case_id, sentence in bare[:rows]:
+            print_line(f"{case_id}  {sentence.words}", "red")
         if len(bare) > rows:
             print_line(f"... and {len(bare) - rows:,} more: --rows {len(bare)}")
-        counts = ", ".join(f"{found.count(support):,} {support}" for support in _COLOURS)
-        print_line(
-            f"{plural(len(found.answers), 'answer')} with {plural(found.sentences, 'sentence')}: {counts}"
-        )
+        count = f"{plural(len(found.answers), 'answer')} with {plural(found.sentences, 'sentence')}"
+        print_line(f"{count}: {_counts(found.count)}")
         if found.without_answer:
             print_line(f"without an answer: {plural(len(found.without_answer), 'case')}")
         if not found.by_probability and found.answers:
@@ -153,8 +157,15 @@ def _whole_run(run: Path, ranker: str, min_probability: float | None, rows: int,
         elif found.rate is not None:
             print_line(f"supported: {found.rate:.1f} % of the sentences (by {name})", "bold", soft_wrap=True)
 
-    failed = strict and found.count("unsupported")
+    failed = strict and found.count("not_stated")
     return Result({"run": str(run), "ranker": name, **found.as_json()}, print_found, int(bool(failed)))
+
+
+def _counts(count: Callable[[Support], int]) -> str:
+    from evals.verification import SUPPORTS
+    from nodes.verification.support import SUPPORT_WORDS
+
+    return ", ".join(f"{count(support):,} {SUPPORT_WORDS[support]}" for support in SUPPORTS)
 
 
 def _print(report: Report, rows: int, html: Path | None) -> None:
@@ -163,21 +174,22 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
     from rich.table import Table
 
     console, found = output(), report.verification
-    for number, line in enumerate(found.lines, start=1):
+    for line, finding, marked in report.marked_lines:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(justify="right", min_width=3)
-        grid.add_column(min_width=len("unsupported"))
         grid.add_column(overflow="fold")
-        grid.add_row(str(number), safe(line.support, _COLOURS[line.support]), safe(line.text, "bold"))
+        grid.add_row(finding["id"], safe(marked.words, "bold red" if marked.mark else "bold"))
         console.print(grid)
         if line.evidence:
             console.print(Padding(_evidence(report, line, rows), (0, 0, 0, 5)))
         if len(line.evidence) > rows:
             print_line(f"     ... and {len(line.evidence) - rows} more: --rows {len(line.evidence)}")
     print_line()
-    counts = ", ".join(f"{found.count(support)} {support}" for support in _COLOURS)
     held = "" if found.threshold is None else f", from probability {found.threshold:g} on"
-    print_line(f"{plural(len(found.lines), 'line')}: {counts} (by {report.ranker}{held})", soft_wrap=True)
+    print_line(
+        f"{plural(len(found.lines), 'line')}: {_counts(report.count)} (by {report.ranker}{held})",
+        soft_wrap=True,
+    )
     if found.threshold is None:
         print_line(_NO_PROBABILITIES, "yellow", soft_wrap=True)
     cut = sum(line.cut for line in found.lines)

@@ -87,7 +87,7 @@ def judges_answerability(recipe: Recipe) -> bool:
 
 
 class JudgeAnswerabilityInput(TypedDict):
-    """Snippets of documents stand in for a note."""
+    """Snippets of documents replace a note."""
 
     case_id: str
     patient_question: NotRequired[str]

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from cli.main import app
 from evals.verification import RunVerification, VerifiedAnswer
+from nodes.verification.support import Finding, Support
 from tests.evigraph import edit_manifest, write_cases, write_recipe
 
 
@@ -86,17 +87,21 @@ def test_every_command_takes_last_and_tags() -> None:
 def test_every_answer_of_a_run_is_verified() -> None:
     found = json.loads(evigraph("verify", "out/deep/two", "--ranker", "bm25", "--json").stdout)
     assert (found["answers"], found["sentences"], found["without_answer"]) == (2, 4, [])
-    assert found["supported"] + found["weak"] + found["unsupported"] == 4
+    assert (found["supported"], found["not_stated"]) == (0, 4)
     # Word scores are not probabilities, so they do not yield a rate of support.
     assert found["supported_rate"] is None
     shown = evigraph("verify", "out/deep/two", "--ranker", "bm25", "--rows", "1").stdout
-    assert "2 answers with 4 sentences" in shown and "4 unsupported" in shown
+    assert "2 answers with 4 sentences" in shown and "0 supported, 4 not stated" in shown
     assert evigraph("verify", "out/deep/two", "--html", "x.html").exit_code == 2
 
 
+def verified(support: Support) -> Finding:
+    return Finding(id="1", text="", support=support, sentence_ids=[], probability=None, faults=[])
+
+
 def test_the_rate_counts_the_sentences_of_all_answers() -> None:
-    one = VerifiedAnswer("a", {"supported": 2, "weak": 1, "unsupported": 0}, ())
-    other = VerifiedAnswer("b", {"supported": 0, "weak": 0, "unsupported": 1}, ("Knee surgery.",))
+    one = VerifiedAnswer("a", [verified("supported"), verified("supported"), verified("not_stated")])
+    other = VerifiedAnswer("b", [verified("not_stated")])
     assert RunVerification([one, other], by_probability=True).rate == 50
     assert RunVerification([], ["a"], by_probability=True).rate is None
 

@@ -21,8 +21,8 @@ ATTACK = "<script>alert(1)</script>\"' {{ 7 * 7 }}\x1b[31m\u202e"
 
 def report(line: str = "Fever.", sentence: str = "Fever since Monday.") -> Report:
     lines = (
-        VerifiedLine(line, "supported", (Evidence(1, 0.0, 0.5),), cut=True),
-        VerifiedLine("Knee.", "unsupported", (), cut=False),
+        VerifiedLine(line, True, (Evidence(1, 0.0, 0.5),), cut=True),
+        VerifiedLine("Knee.", False, (), cut=False),
     )
     found = Verification(lines, ("First.", sentence), 0.4, (0,))
     return Report("n.txt", "s.txt", ("11", "12"), "logistic@1", found, True)
@@ -52,6 +52,10 @@ def test_the_keyboard_reaches_both_sides() -> None:
     assert render(report()).count('tabindex="0"') == 2
 
 
+def test_a_line_that_is_not_stated_has_its_mark() -> None:
+    assert render(report()).count("<strong>not stated</strong>") == 1
+
+
 def test_json_has_stable_keys() -> None:
     fields = report().as_json()
     assert fields["lines"][0] == {
@@ -62,7 +66,7 @@ def test_json_has_stable_keys() -> None:
             {"sentence": "12", "text": "Fever since Monday.", "score": 0.0, "probability": 0.5},
         ],
     }
-    assert (fields["supported"], fields["weak"], fields["unsupported"]) == (1, 0, 1)
+    assert (fields["supported"], fields["not_stated"]) == (1, 1)
     assert (fields["cut_sentences"], fields["cut_lines"]) == (["11"], [1])
 
 

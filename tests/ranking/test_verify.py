@@ -36,25 +36,28 @@ def logit(probability: float) -> float:
 
 def test_evidence_is_every_sentence_from_the_threshold_on_best_first() -> None:
     (line,) = verify(WordRanker(), ["fever and cough"], SOURCE).lines
-    assert line.support == "supported"
+    assert line.supported
     assert [one.sentence for one in line.evidence] == [1, 0]
     assert line.evidence[1].probability == 0.5
 
 
 def test_a_line_without_evidence_gets_none_even_where_the_cutoff_has_a_fallback() -> None:
     (line,) = verify(WordRanker(FixedThreshold(tau=0.4, fallback=True)), ["rash"], SOURCE).lines
-    assert (line.support, line.evidence) == ("unsupported", ())
+    assert (line.supported, line.evidence) == (False, ())
 
 
 def test_a_probability_at_the_threshold_supports() -> None:
     (line,) = verify(Logits(0.0), ["x"], ["a"], threshold=0.5).lines
-    assert line.support == "supported"
+    assert line.supported
 
 
-@pytest.mark.parametrize(("probability", "support"), [(0.39, "weak"), (0.21, "weak"), (0.19, "unsupported")])
-def test_a_weak_line_is_near_to_the_threshold(probability: float, support: str) -> None:
+@pytest.mark.parametrize(("probability", "near"), [(0.39, [0]), (0.21, [0]), (0.19, [])])
+def test_a_sentence_near_to_the_threshold_is_named_and_does_not_support(
+    probability: float, near: list[int]
+) -> None:
     (line,) = verify(Logits(logit(probability)), ["x"], ["a"]).lines
-    assert line.support == support
+    assert not line.supported
+    assert [one.sentence for one in line.evidence] == near
 
 
 def test_the_threshold_is_the_tuned_one() -> None:
@@ -67,7 +70,7 @@ def test_a_ranker_tuned_to_another_rule_takes_the_threshold_of_the_paper() -> No
 
 def test_bm25_has_no_probabilities_so_nothing_is_supported() -> None:
     found = verify(Bm25Ranker(), ["fever today", "rash"], SOURCE)
-    assert [line.support for line in found.lines] == ["weak", "unsupported"]
+    assert [(line.supported, len(line.evidence)) for line in found.lines] == [(False, 2), (False, 0)]
     assert {one.probability for one in found.lines[0].evidence} == {None}
     assert found.threshold is None
 
