@@ -21,6 +21,7 @@ from nodes.core.records import Decision, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables
 from nodes.core.yes_no import ONE_TOKEN, YES, ask_yes_or_no, probability, yes_or_no
 from nodes.retrieval.document_records import ChosenSnippet, numbered_snippets
+from nodes.verification.negations import denying_sentences
 from prompts import Contract
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import ReplyFormat, first_json_object
@@ -95,7 +96,7 @@ class JudgeAnswerabilityInput(TypedDict):
 
 
 class JudgeAnswerabilityUpdate(TypedDict):
-    """`answering_sentences` are ids of the record, in its order; a reply of one token names none."""
+    """`answering_sentences` are ids of the record, in its order; Yes and No name none."""
 
     answerable: Answerable
     answering_sentences: list[str]
@@ -178,12 +179,17 @@ async def judge_answerability(
         if isinstance(outcome, Failure):
             raise NodeFailure.of(outcome)
         found, calls = outcome.value, outcome.calls
+    because = _BECAUSE[found.answerable]
+    texts = [one.text for one in case.sentences]
+    if found.answerable == "no" and (denying := denying_sentences(variables["question"], texts)):
+        found = Answerability("yes", [case.sentence_ids[place] for place in denying])
+        because = "a sentence of the note denies what the question asks about"
     return {
         "answerable": found.answerable,
         "answering_sentences": found.sentences,
         "decisions": decision(
             "judge_answerability",
-            _BECAUSE[found.answerable],
+            because,
             {"answerable": found.answerable, "sentences": found.sentences, **facts},
             calls,
             flags=[] if found.answerable == "yes" else ["information_missing"],

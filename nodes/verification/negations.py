@@ -7,11 +7,11 @@ are cues like any other, as "the drug was stopped" and "do not restart the drug"
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import zip_longest
 
-from nodes.verification.words import STEMMER, STOP, word_set
+from nodes.verification.words import STEMMER, STOP, plain, telling, word_set
 
 _BEFORE = word_set(
     "no not never without cannot don't doesn't didn't isn't wasn't weren't won't shouldn't denies denied"
@@ -41,8 +41,30 @@ _REWRITES = tuple(
         (r"\bnegative for\b", "no"),
         (r"\bfail(?:s|ed|ing)? to\b|\bfree of\b", "not"),
         (r"\bruled out\b", "excluded"),
+        (
+            rf"\b(is|are|was|were) \w+ed\b[^.;:,()]{{0,20}} (?:but|and) (?:(?:was|were) )?(?=(?:not"
+            rf"|{'|'.join(sorted(_AFTER))})\b)",
+            r"\1 ",
+        ),
     )
 )
+_YES_OR_NO = re.compile(
+    r"\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|may|might|must|should|will|would)(?:n't)?\b",
+    re.IGNORECASE,
+)
+_PURPOSE = re.compile(r"\s(?:for|because|due to)\s.*", re.IGNORECASE | re.DOTALL)
+_GENERIC = frozenset(
+    map(
+        STEMMER.stemWord,
+        word_set(
+            "use used give given get got see seen take took need done perform performed made make prescribe"
+            " safe continue resume restart receive treat undergo underwent avoid allow put send sent placed"
+            " administer carry carried undertake undertaken"
+        ),
+    )
+)
+"""Stems of what is done to anything."""
+
 _WORD = re.compile(r"[a-z][a-z'-]*[a-z]|[.;,:()]", re.IGNORECASE)
 _EITHER = frozenset({True, False})
 _FEW = 2
@@ -77,6 +99,43 @@ def denials(text: str) -> Mapping[str, frozenset[bool]]:
         for stem, ways in clause.items():
             found[stem] = found.get(stem, frozenset()) | ways
     return found
+
+
+def denying_sentences(question: str, texts: Sequence[str]) -> list[int]:
+    """Places of the texts that answer a yes/no question, as they deny all that it asks about.
+
+    "Can he take ibuprofen again?" is answered by "Ibuprofen was avoided"; its purpose ("for the pain") may be
+    missing.
+    """
+    if _YES_OR_NO.match(question) is None:
+        return []
+    parts = (_PURPOSE.sub("", question), question)
+    asked = next((named for part in parts if (named := _named(plain(part)))), frozenset())
+    return [place for place, text in enumerate(texts) if _denies(plain(text), asked, asked)]
+
+
+def repeats_denial(statement: str, texts: Sequence[str]) -> bool:
+    """Whether a statement denies a thing that one of the texts denies, and names nothing that it lacks."""
+    named = _named(plain(statement))
+    denied = named & {
+        stem for clause in clauses(plain(statement)) for stem, ways in _by_part(clause) if ways == {True}
+    }
+    return any(_denies(plain(text), named, denied) for text in texts)
+
+
+def _named(text: str) -> frozenset[str]:
+    return telling(text) - _GENERIC
+
+
+def _by_part(clause: Mapping[str, frozenset[bool]]) -> Iterator[tuple[str, frozenset[bool]]]:
+    """Words with hyphens by their parts too, which other texts may write apart."""
+    return ((part, ways) for stem, ways in clause.items() for part in {stem, *stem.split("-")})
+
+
+def _denies(text: str, named: Set[str], denied: Set[str]) -> bool:
+    """Whether a text names all of some stems and denies one of others."""
+    there = dict(_by_part(denials(text)))
+    return bool(denied) and named <= there.keys() and any(True in there[stem] for stem in denied)
 
 
 def _governed(clause: Sequence[str], lenient: bool) -> list[tuple[str, frozenset[bool]]]:

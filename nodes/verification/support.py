@@ -56,6 +56,7 @@ class Signals:
         label: The label of a model without log-probabilities.
         ranker: The highest log-odds of a ranker over the record.
         missing: Whether the model was asked and gave no usable reply.
+        repeated: Whether it denies a thing that a sentence of the record denies in the same words.
     """
 
     faults: Sequence[Fault] = ()
@@ -64,6 +65,7 @@ class Signals:
     label: Support | None = None
     ranker: float | None = None
     missing: bool = False
+    repeated: bool = False
 
 
 class SupportRule(Section):
@@ -95,6 +97,9 @@ _MOST_LOG_ODDS = 6.0
 _DECISIVE: frozenset[FaultKind] = frozenset({"undone"})
 """No model outvotes these: they mark none of the 256 right statements of `evigraph bench verification`."""
 
+_REPEATED_LOG_ODDS = 2.0
+"""Small models doubt that a drug was not given although its record says so."""
+
 _DIGITS = 4
 
 
@@ -109,6 +114,7 @@ def judge(signals: Signals, rule: SupportRule) -> tuple[Support, float | None]:
     contradicting = sum(fault["contradicts"] for fault in signals.faults)
     total -= rule.contradiction_weight * contradicting
     total -= rule.fault_weight * (len(signals.faults) - contradicting)
+    total += _REPEATED_LOG_ODDS * signals.repeated
     decisive = sum(fault["kind"] in _DECISIVE for fault in signals.faults)
     total -= rule.model_weight * _MOST_LOG_ODDS * decisive
     if not told and signals.ranker is None:

@@ -27,6 +27,7 @@ from nodes.core.wording import one_line
 from nodes.core.written_text import Attempt
 from nodes.core.yes_no import ONE_TOKEN, YES, ask_yes_or_no, yes_or_no
 from nodes.retrieval.document_records import ChosenSnippet, numbered_snippets
+from nodes.verification.negations import repeats_denial
 from nodes.verification.support import (
     AnswerStatus,
     Finding,
@@ -207,6 +208,8 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
     faults = {
         line["id"]: check_text(line["text"], _cited(record, line["id"]), record.note) for line in statements
     }
+    texts = [one.text for one in record.note]
+    repeated = {line["id"] for line in statements if repeats_denial(line["text"], texts)}
     ranked = await asyncio.to_thread(_ranked, context.find(VERIFIER), statements, record.note)
     question = state.get("patient_question", case.question)
 
@@ -221,6 +224,7 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
             or (labels[-1].support if labels else None),
             ranker=ranked.get(id_),
             missing=any(id_ in one.failed for one in (cited, note) if one is not None),
+            repeated=id_ in repeated,
         )
 
     asked: list[_Asked] = []

@@ -77,6 +77,22 @@ async def test_one_token_decides_by_its_probability(bench: Bench, share: float, 
     assert call.choices == ("Yes", "No")
 
 
+@pytest.mark.parametrize(
+    ("question", "sentences"),
+    [("Can she take ibuprofen?", ["2"]), ("Was warfarin given?", []), ("Why was ibuprofen avoided?", [])],
+)
+async def test_a_denial_answers_a_yes_no_question_whatever_the_model_says(
+    bench: Bench, question: str, sentences: list[str]
+) -> None:
+    note = ("No seizure occurred.", "Ibuprofen was avoided because of the platelets.")
+    context = bench.context(
+        case(note=note, question=question), system="triage", replies=script(verify=reply("no"))
+    )
+    update = await run_node(judge_answerability, {"case_id": "q"}, context)
+    assert update["answering_sentences"] == sentences
+    assert update["answerable"] == ("yes" if sentences else "no")
+
+
 async def test_what_the_model_says_of_any_record_is_taken_off(bench: Bench) -> None:
     def weighed(call: ScriptedCall) -> str:
         share = 0.8 if NEUTRAL_RECORD in call.prompt[-1][1] else 0.9

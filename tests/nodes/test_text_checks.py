@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cases.records import Sentence
-from nodes.verification.negations import clauses
+from nodes.verification.negations import clauses, denying_sentences
 from nodes.verification.text_checks import check_text, named_drugs, nearest
 from nodes.verification.words import plain, quantities
 
@@ -124,3 +124,22 @@ def test_it_is_the_one_drug_of_the_sentence_before(sentences: list[str], named: 
     first, second = named_drugs(sentences)
     assert first == sentences[0]
     assert second.casefold() == named.casefold()
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "answered"),
+    [
+        ("Was alendronate started?", "Alendronate was discussed but deferred until spring.", True),
+        ("Was amoxicillin prescribed?", "Amoxicillin was considered at discharge but not prescribed.", True),
+        ("Was amoxicillin-clavulanate given?", "Amoxicillin-clavulanate was not given.", True),
+        ("May he take naproxen for his back?", "Naproxen was stopped.", True),
+        ("Did he have angiography?", "He declined angiography.", True),
+        ("Was enoxaparin given?", "Enoxaparin was given.", False),
+        ("Was the wound culture positive?", "There was no wound infection.", False),
+        ("Was it given?", "Nothing was given.", False),
+    ],
+)
+def test_a_yes_no_question_is_answered_by_a_denial_of_all_it_names(
+    question: str, sentence: str, answered: bool
+) -> None:
+    assert denying_sentences(question, ["She slept well.", sentence]) == ([1] if answered else [])

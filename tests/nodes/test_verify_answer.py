@@ -221,6 +221,18 @@ async def test_no_model_outvotes_a_thing_that_was_not_done(bench: Bench) -> None
     assert found["sentence_ids"] == ["4"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "support"),
+    [("Amoxicillin was not given.", "supported"), ("Dialysis was not given.", "not_stated")],
+)
+async def test_a_denial_that_the_record_repeats_needs_less_of_the_model(
+    bench: Bench, answer: str, support: str
+) -> None:
+    context = checking(bench, supporting(given=0.3))
+    update = await run_node(verify_answer, {**STATE, "answer": answer}, context)
+    assert [one["support"] for one in update["answer_support"]] == [support]
+
+
 async def test_it_is_judged_as_the_drug_of_the_sentence_before(bench: Bench) -> None:
     answer = "Heparin was stopped on day 3. It can be restarted."
     context = bench.context(
