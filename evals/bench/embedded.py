@@ -1,7 +1,7 @@
 """The embedded engine against llama.cpp on the same weights, prompts and cores.
 
-Both sides load the model in a process of their own, in turn, and are given the same tokens. The package
-`xllamacpp` brings llama.cpp; it is no dependency, so install it for this benchmark: pip install xllamacpp.
+Each side loads the model in a new process, in turn, and is given the same tokens. llama.cpp comes with the
+package `xllamacpp`, which only this benchmark uses: pip install xllamacpp.
 """
 
 from __future__ import annotations

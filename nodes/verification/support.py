@@ -94,7 +94,7 @@ _LABEL_LOG_ODDS = 4.0
 _MOST_LOG_ODDS = 6.0
 """Of a model or a ranker; beyond it, it is only surer of itself, and must not outvote a fault."""
 
-_DECISIVE: frozenset[FaultKind] = frozenset({"undone"})
+_DECISIVE: frozenset[FaultKind] = frozenset({"undone", "unrelated"})
 """No model outvotes these: they mark none of the 256 right statements of `evigraph bench verification`."""
 
 _REPEATED_LOG_ODDS = 2.0

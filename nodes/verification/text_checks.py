@@ -21,7 +21,7 @@ from nodes.verification.undone import undone_places, undone_thing
 from nodes.verification.words import Quantity, plain, quantities, stems, telling, word_set
 
 FaultKind = Literal[
-    "number", "unit", "date", "side", "drug", "dose", "route", "direction", "negation", "undone"
+    "number", "unit", "date", "side", "drug", "dose", "route", "direction", "negation", "undone", "unrelated"
 ]
 
 
@@ -378,6 +378,13 @@ def _undone(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
         yield _fault("undone", text, [line], contradicts=True)
 
 
+def _unrelated(statement: str, record: Sequence[_Line]) -> Iterable[Fault]:
+    """A statement that shares no telling word and no drug with its record."""
+    words, drugs = telling(statement), _drug_names(statement).keys()
+    if words and not any(words & line.words or drugs & _drug_names(line.plain).keys() for line in record):
+        yield _fault("unrelated", "no word of it is in the record")
+
+
 _CHECKS: Sequence[Callable[[str, Sequence[_Line]], Iterable[Fault]]] = (
     _numbers,
     _dates,
@@ -388,4 +395,5 @@ _CHECKS: Sequence[Callable[[str, Sequence[_Line]], Iterable[Fault]]] = (
     _moves,
     _negations,
     _undone,
+    _unrelated,
 )
