@@ -98,7 +98,7 @@ _DECISIVE: frozenset[FaultKind] = frozenset({"undone", "unrelated"})
 """No model outvotes these: they mark none of the 256 right statements of `evigraph bench verification`."""
 
 _REPEATED_LOG_ODDS = 2.0
-"""Small models doubt that a drug was not given although its record says so."""
+"""Small models doubt that a drug was not given even where its record reports it."""
 
 _DIGITS = 4
 
