@@ -175,12 +175,14 @@ def _print_cases(
     if declared:
         # For a system with its own columns, a note's may be empty.
         columns = {name: cell for name, cell in columns.items() if any(map(cell, shown))}
+    narrow = console.width < WIDE
+    if narrow and declared:
+        columns = {name: cell for name, cell in columns.items() if name not in _ONLY_WIDE}
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("case", min_width=4, overflow="fold")
     table.add_column("status", min_width=6, no_wrap=True)
     if scores:
         table.add_column(title, justify="right", no_wrap=True)
-    narrow = console.width < WIDE
     for name in columns:
         wide = name in declared or name == "intent"
         table.add_column(name, max_width=20 if narrow and wide else None, no_wrap=True, overflow="ellipsis")
@@ -227,3 +229,6 @@ _COLUMNS: dict[str, Callable[[Line], str]] = {
     "words": _words,
 }
 """Columns of notes and answers in lists of cases."""
+
+_ONLY_WIDE = frozenset({"intent", "agree", "words"})
+"""Left out of a narrow list next to columns of the system, as case and score would have to give way."""

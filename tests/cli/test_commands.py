@@ -42,6 +42,16 @@ def test_show_rows_are_limited_and_say_how_to_see_more(folder: Path) -> None:
     assert "... and 2 more: --rows 3 shows all" in evigraph("show", "run", "--rows", "1", folder=folder).out
 
 
+def test_a_list_of_80_columns_keeps_case_and_score_whole(folder: Path) -> None:
+    verified = ("--set", "verification=rules", "--set", "answerability=json")
+    run(folder, SAMPLES / "batch.xml", "--limit", "1", *verified, "--out", "verified")
+    shown = evigraph("show", "verified", folder=folder, environment={"COLUMNS": "80"}).out
+    heading, first = shown.splitlines()[:2]
+    assert heading.split()[:3] == ["case", "status", "F1"] and "answerable" in heading
+    case_id, status, score = first.split()[:3]
+    assert (case_id, status) == ("101", "done") and float(score) >= 0
+
+
 def test_show_tells_how_sure_labels_are(folder: Path) -> None:
     run(folder, SAMPLES / "batch.xml", "--limit", "1", "--out", "sure")
     path = folder / "sure" / "cases.jsonl"
