@@ -81,7 +81,7 @@ def test_each_sentence_of_the_answer_has_its_sources_and_its_mark(folder: Path) 
     assert ended.exit_code == 0, ended.exception
     lines = ended.stdout.splitlines()
     assert lines[lines.index("Dr. Patel advised reversal.") + 1] == "  supported by 2 (P(supported) 0.90)"
-    assert lines[lines.index("He sleeps.") + 1].startswith("  NOT STATED in the note (P(supported) 0.10)")
+    assert lines[lines.index("He sleeps.") + 1].startswith("  NOT STATED in the note (P(supported) 0.00)")
     assert "rests on" not in ended.stdout
     again = CliRunner().invoke(app, ["resume", "asked/run", "--json"])
     answer = json.loads(again.stdout)

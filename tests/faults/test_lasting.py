@@ -48,7 +48,7 @@ LASTING = {
     "500 for ever": Lasting(Fault(acts.internal_error), "connection", "status 500: Internal Server Error"),
     "redirects": Lasting(Fault(acts.redirect), "connection", "redirects (status 307) to 127.0.0.2:9"),
     "reset": Lasting(Fault(acts.reset_in_the_body), "connection", "reset"),
-    "half a JSON": Lasting(Fault(acts.half_a_json), "connection", "no JSON"),
+    "half a JSON": Lasting(Fault(acts.half_a_json), "connection", "not JSON"),
     "white space reply": Lasting(Fault(acts.white_space_reply), "invalid_output", "ran into white space"),
     "endless body": Lasting(Fault(acts.endless_white_space), "timeout", "no complete reply in 2 s"),
     "flood": Lasting(

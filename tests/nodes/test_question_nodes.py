@@ -147,7 +147,7 @@ async def test_style_3_has_other_instructions_for_lists(bench: Bench) -> None:
         await exactly(context)
         texts.append(prompt(context)[-1][1])
     assert texts[0] == texts[1] != texts[2]
-    assert "shortest and most direct wording" in texts[2]
+    assert "shortest and most direct correct wording" in texts[2]
 
 
 async def test_text_of_snippets_is_data(bench: Bench) -> None:

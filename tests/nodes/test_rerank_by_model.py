@@ -92,7 +92,7 @@ async def test_a_document_from_the_end_comes_up_through_the_windows(bench: Bench
 
 
 async def test_a_prompt_that_is_too_long_shows_fewer_documents(bench: Bench) -> None:
-    told = await reranked(bench, order(2, 1), max_tokens=16, context_length=192)
+    told = await reranked(bench, order(2, 1), max_tokens=16, context_length=174)
     assert told["facts"]["dropped_documents"] == ["d5", "d6"]
     assert told["ids"] == ["d2", "d1", "d3"]
     assert told["flags"] == {"dropped_documents"}

@@ -32,7 +32,7 @@ async def test_further_queries_follow_the_question(bench: Bench) -> None:
     context = search_context(bench, label=queries("mint against cough", "menthol"), reformulations=2)
     update = await run_node(reformulate_question, Q, context)
     assert update["queries"] == [QUESTION, "mint against cough", "menthol"]
-    assert "write 2 further search queries" in asked(context)[0].prompt[0][1]
+    assert "write 2 more search" in asked(context)[0].prompt[0][1]
 
 
 async def test_a_query_that_repeats_the_question_is_dropped(bench: Bench) -> None:

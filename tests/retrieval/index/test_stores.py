@@ -101,7 +101,7 @@ def test_rows_have_no_gaps(tmp_path: Path, vectors: Vectors) -> None:
 
 @pytest.mark.parametrize("name", ["", "faiss", "numpy@http://one", "qdrant@", "qdrant@host:6333"])
 def test_an_unknown_store_is_refused(name: str) -> None:
-    with pytest.raises(ModelError, match=r"unknown store|no URL of a server"):
+    with pytest.raises(ModelError, match=r"unknown store|not a server URL"):
         check_store(name)
 
 

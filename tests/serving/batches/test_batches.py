@@ -172,7 +172,7 @@ async def test_what_is_readable_is_given_before_what_is_not(reached: Reached) ->
     reached.emulator.faults.garbage = 1
     batch = await reached.finished()
     given = []
-    with pytest.raises(CallError, match="no JSON"):
+    with pytest.raises(CallError, match="not a JSON"):
         async for one in reached.provider.results(batch, lambda _: 1):
             given.append(one)
     assert len(given) == 4
