@@ -42,22 +42,32 @@ RECIPE = {
     "answer": {"demonstrations": 1},
 }
 SCRIPT = f"""\
-import os, shutil
+import os, shutil, sqlite3
 from pathlib import Path
 from serving.backends.scripted import made_up_reply
+from serving.journal.journal import CallCount
 
 made = 0
+
+def copied(run, copy):
+    # All that has been written so far: what a kill leaves at this moment. The journal's thread goes on until
+    # its queue is empty, so only a copy whose counted calls are its rows is taken.
+    opened = Path(f"{{copy}}-opened")
+    while True:
+        for folder, source in ((copy, run), (opened, copy)):
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(source, folder)
+        database = sqlite3.connect(opened / "{CALLS}")
+        (rows,) = database.execute("SELECT COUNT(*) FROM calls").fetchone()
+        database.close()
+        if rows == CallCount(copy / "{CALLS}").read():
+            return shutil.rmtree(opened)
 
 async def reply(call):
     global made
     made += 1
     if made == {COPY_AFTER}:
-        # All that has been written so far: what a kill leaves at this moment. The journal's thread goes on
-        # while files are copied, and its count is written after each commit, so the count of before fits.
-        run, copy = os.environ["EVIGRAPH_TEST_RUN"], os.environ["EVIGRAPH_TEST_COPY"]
-        count = Path(run, "{CALLS}.count").read_bytes()
-        shutil.copytree(run, copy)
-        Path(copy, "{CALLS}.count").write_bytes(count)
+        copied(Path(os.environ["EVIGRAPH_TEST_RUN"]), Path(os.environ["EVIGRAPH_TEST_COPY"]))
     return made_up_reply(call)
 """
 

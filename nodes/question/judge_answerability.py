@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict, g
 from langgraph.runtime import Runtime
 from pydantic import Field
 
+from cases.records import Case
 from nodes.core.context import Context
 from nodes.core.facts import PLAIN, Fact, id_list, whole
 from nodes.core.failure import NodeFailure
@@ -141,49 +142,22 @@ def parse_answerability(text: str, sentence_ids: Sequence[str]) -> Answerability
 async def judge_answerability(
     state: JudgeAnswerabilityInput, runtime: Runtime[Context]
 ) -> JudgeAnswerabilityUpdate:
-    """Ask the `verify` model once."""
+    """Ask the `verify` model once, unless the record denies what a yes-or-no question asks about."""
     context = runtime.context
-    settings = context.section(AnswerabilitySettings)
     case = context.cases[state["case_id"]]
     if "snippets" in state:
         case = replace(case, sentences=numbered_snippets(state["snippets"]))
     if not case.sentences:
         raise NodeFailure("invalid_input", "the note has no sentences")
-    variables = case_variables(case, state.get("patient_question", case.question))
-    weighs = context.client.backends["verify"].weighs_choices
-    by_token = settings.reply == "token" or (settings.reply == "auto" and weighs)
-    name = "answer_stated" if by_token else "judge_answerability"
-    prompt = await fit_prompt(
-        context.client,
-        "verify",
-        (),
-        lambda _: (context.messages(name, variables), []),
-        reply_tokens=ONE_TOKEN if by_token else settings.max_tokens,
-    )
+    question = state.get("patient_question", case.question)
     facts: dict[str, Any] = {}
-    if by_token:
-        asked = {"question": prompt.messages}
-        if settings.contrast:
-            asked["neutral"] = context.messages(name, {**variables, "sentences": NEUTRAL_RECORD})
-        ballot = await ask_yes_or_no(
-            context, "verify", case.id, asked, STATED, "questions with a reply", len(asked)
-        )
-        calls: Sequence[CallRecord] = ballot.calls
-        neutral = ballot.replies["neutral"].value if settings.contrast else 0.0
-        share = probability(ballot.replies["question"].value - settings.contrast * neutral)
-        found = Answerability("yes" if share >= settings.least else "no", [])
-        facts["probability"] = share
-    else:
-        reply = answerability_reply(case.sentence_ids)
-        outcome = await context.ask("verify", case.id, prompt.messages, reply, settings)
-        if isinstance(outcome, Failure):
-            raise NodeFailure.of(outcome)
-        found, calls = outcome.value, outcome.calls
-    because = _BECAUSE[found.answerable]
-    texts = [one.text for one in case.sentences]
-    if found.answerable == "no" and (denying := denying_sentences(variables["question"], texts)):
+    calls: Sequence[CallRecord] = ()
+    if denying := denying_sentences(question, [one.text for one in case.sentences]):
         found = Answerability("yes", [case.sentence_ids[place] for place in denying])
         because = "a sentence of the note denies what the question asks about"
+    else:
+        found, facts, calls = await _ask(context, case, question)
+        because = _BECAUSE[found.answerable]
     return {
         "answerable": found.answerable,
         "answering_sentences": found.sentences,
@@ -195,6 +169,40 @@ async def judge_answerability(
             flags=[] if found.answerable == "yes" else ["information_missing"],
         ),
     }
+
+
+async def _ask(
+    context: Context, case: Case, question: str
+) -> tuple[Answerability, dict[str, Any], Sequence[CallRecord]]:
+    """The model's judgement with its facts and calls."""
+    settings = context.section(AnswerabilitySettings)
+    variables = case_variables(case, question)
+    weighs = context.client.backends["verify"].weighs_choices
+    by_token = settings.reply == "token" or (settings.reply == "auto" and weighs)
+    name = "answer_stated" if by_token else "judge_answerability"
+    prompt = await fit_prompt(
+        context.client,
+        "verify",
+        (),
+        lambda _: (context.messages(name, variables), []),
+        reply_tokens=ONE_TOKEN if by_token else settings.max_tokens,
+    )
+    if not by_token:
+        reply = answerability_reply(case.sentence_ids)
+        outcome = await context.ask("verify", case.id, prompt.messages, reply, settings)
+        if isinstance(outcome, Failure):
+            raise NodeFailure.of(outcome)
+        return outcome.value, {}, outcome.calls
+    asked = {"question": prompt.messages}
+    if settings.contrast:
+        asked["neutral"] = context.messages(name, {**variables, "sentences": NEUTRAL_RECORD})
+    ballot = await ask_yes_or_no(
+        context, "verify", case.id, asked, STATED, "questions with a reply", len(asked)
+    )
+    neutral = ballot.replies["neutral"].value if settings.contrast else 0.0
+    share = probability(ballot.replies["question"].value - settings.contrast * neutral)
+    answerable: Answerable = "yes" if share >= settings.least else "no"
+    return Answerability(answerable, []), {"probability": share}, ballot.calls
 
 
 _BECAUSE: Mapping[Answerable, str] = {

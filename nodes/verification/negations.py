@@ -7,7 +7,7 @@ are cues like any other, as "the drug was stopped" and "do not restart the drug"
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import zip_longest
 
@@ -117,9 +117,8 @@ def denying_sentences(question: str, texts: Sequence[str]) -> list[int]:
 def repeats_denial(statement: str, texts: Sequence[str]) -> bool:
     """Whether a statement denies a thing that one of the texts denies, and names nothing that it lacks."""
     named = _named(plain(statement))
-    denied = named & {
-        stem for clause in clauses(plain(statement)) for stem, ways in _by_part(clause) if ways == {True}
-    }
+    ways = _by_part(clauses(plain(statement)))
+    denied = {stem for stem in named if False not in ways.get(stem, {False})}
     return any(_denies(plain(text), named, denied) for text in texts)
 
 
@@ -127,14 +126,19 @@ def _named(text: str) -> frozenset[str]:
     return telling(text) - _GENERIC
 
 
-def _by_part(clause: Mapping[str, frozenset[bool]]) -> Iterator[tuple[str, frozenset[bool]]]:
-    """Words with hyphens by their parts too, which other texts may write apart."""
-    return ((part, ways) for stem, ways in clause.items() for part in {stem, *stem.split("-")})
+def _by_part(parts: Sequence[Mapping[str, frozenset[bool]]]) -> Mapping[str, frozenset[bool]]:
+    """Every way in which clauses have a word; one with hyphens counts by its parts too."""
+    found: dict[str, frozenset[bool]] = {}
+    for clause in parts:
+        for stem, ways in clause.items():
+            for part in {stem, *stem.split("-")}:
+                found[part] = found.get(part, frozenset()) | ways
+    return found
 
 
 def _denies(text: str, named: Set[str], denied: Set[str]) -> bool:
     """Whether a text names all of some stems and denies one of others."""
-    there = dict(_by_part(denials(text)))
+    there = _by_part([denials(text)])
     return bool(denied) and named <= there.keys() and any(True in there[stem] for stem in denied)
 
 

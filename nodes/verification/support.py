@@ -149,10 +149,14 @@ def without_texts(findings: Sequence[Mapping[str, Any]] | None) -> object:
 
 
 def finding_words(finding: Mapping[str, Any]) -> str:
-    """`not stated in the note, P(supported) 0.03; the number 7 is stated nowhere`, for people."""
+    """`not stated in the note, P(supported) 0.03; the number 7 is stated nowhere`, for people.
+
+    Of a finding that `without_texts` has left, the kinds of its faults.
+    """
     share = finding["probability"]
     parts = [SUPPORT_WORDS[finding["support"]] + ("" if share is None else f", P(supported) {share:.2f}")]
-    return "; ".join([*parts, *(fault["text"] for fault in finding["faults"])])
+    faults = (fault if isinstance(fault, str) else fault["text"] for fault in finding["faults"])
+    return "; ".join([*parts, *faults])
 
 
 def quotable_fault(finding: Finding) -> str:

@@ -395,7 +395,10 @@ def _update(
 
 
 def _rows(findings: Sequence[Finding], _: Mapping[str, Any]) -> list[Row]:
-    return [(f"answer sentence {one['id']}", f"{finding_words(one)}: {one['text']}") for one in findings]
+    return [
+        (f"answer sentence {one['id']}", ": ".join(filter(None, (finding_words(one), one.get("text")))))
+        for one in findings
+    ]
 
 
 def _dry_label(call: DryCall) -> str:

@@ -43,7 +43,6 @@ def test_no_output_is_kept_and_the_first_cell_says_how_to_use_another_model() ->
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not EXECUTE.exists(), reason="no jupyter-execute; pip install -e '.[notebook]'")
 def test_it_runs_and_its_frames_hold_the_run(tmp_path: Path) -> None:
     notebook = json.loads(NOTEBOOK.read_text())
     last = {"cell_type": "code", "id": "values", "metadata": {}, "source": VALUES}

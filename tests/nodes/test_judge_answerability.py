@@ -81,7 +81,7 @@ async def test_one_token_decides_by_its_probability(bench: Bench, share: float, 
     ("question", "sentences"),
     [("Can she take ibuprofen?", ["2"]), ("Was warfarin given?", []), ("Why was ibuprofen avoided?", [])],
 )
-async def test_a_denial_answers_a_yes_no_question_whatever_the_model_says(
+async def test_a_denial_answers_a_yes_no_question_without_a_call(
     bench: Bench, question: str, sentences: list[str]
 ) -> None:
     note = ("No seizure occurred.", "Ibuprofen was avoided because of the platelets.")
@@ -91,6 +91,7 @@ async def test_a_denial_answers_a_yes_no_question_whatever_the_model_says(
     update = await run_node(judge_answerability, {"case_id": "q"}, context)
     assert update["answering_sentences"] == sentences
     assert update["answerable"] == ("yes" if sentences else "no")
+    assert len(asked(context, "verify")) == (not sentences)
 
 
 async def test_what_the_model_says_of_any_record_is_taken_off(bench: Bench) -> None:

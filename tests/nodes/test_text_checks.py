@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cases.records import Sentence
-from nodes.verification.negations import clauses, denying_sentences
+from nodes.verification.negations import clauses, denying_sentences, repeats_denial
 from nodes.verification.text_checks import check_text, named_drugs, nearest
 from nodes.verification.words import plain, quantities
 
@@ -143,3 +143,17 @@ def test_a_yes_no_question_is_answered_by_a_denial_of_all_it_names(
     question: str, sentence: str, answered: bool
 ) -> None:
     assert denying_sentences(question, ["She slept well.", sentence]) == ([1] if answered else [])
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence", "repeated"),
+    [
+        ("Lithium was not resumed.", "Lithium not resumed at discharge.", True),
+        ("Lithium was resumed.", "Lithium not resumed at discharge.", False),
+        ("Lithium was not resumed because of tremor.", "Lithium not resumed at discharge.", False),
+        ("Amoxicillin was not given.", "Amoxicillin-clavulanate was given; amoxicillin was given.", False),
+        ("Amoxicillin was not given.", "No amoxicillin was given, but amoxicillin-clavulanate was.", True),
+    ],
+)
+def test_a_denial_is_repeated_only_if_nothing_is_added(statement: str, sentence: str, repeated: bool) -> None:
+    assert repeats_denial(statement, [sentence]) is repeated

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ from tests.viewer.test_case_page import hostile_run, parsed
 from tests.viewer.written_run import add, ended, failed, finish, new_run
 from viewer.one_page import write_one_page
 
+SAMPLES = Path(str(resources.files("cases").joinpath("samples")))
 OF_THE_CASE = [text for text in TEXTS if not text.startswith(("reply", "reflection", "Which"))]
 
 
@@ -101,6 +103,24 @@ def test_a_prompt_of_the_user_counts_as_text(scored: Path, tmp_path: Path) -> No
     assert "SECRET HINT" in written(scored, texts=True)
     file.write_text(file.read_text() + "# changed since\n")
     assert "SECRET HINT" not in written(scored, texts=True, most=2)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_a_case_whose_answer_was_not_supported_is_shown(tmp_path: Path, texts: bool) -> None:
+    arguments = (
+        "direct",
+        SAMPLES / "batch.xml",
+        "--limit",
+        "1",
+        "--set",
+        "verification=rules",
+        "--out",
+        "run",
+    )
+    assert evigraph("run", *arguments, "--model", "scripted:auto", folder=tmp_path).code == 0
+    page = parsed(written(tmp_path / "run", texts)).text_content()
+    assert cases(written(tmp_path / "run", texts, most=1))
+    assert ("sentence 1: not stated; no word of it is in the record" in page) is texts
 
 
 def test_nothing_is_overwritten(scored: Path) -> None:

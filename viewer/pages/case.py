@@ -10,6 +10,7 @@ from typing import Any
 
 from cases.records import Case
 from graph.system import find_system
+from nodes.verification.support import finding_words
 from runs import Run, RunError
 from runs.fork.forks import forks
 from runs.record.folder import RunFolder
@@ -207,8 +208,19 @@ def _drafts(steps: Sequence[Line], run: Run, links: Mapping[str, str | None]) ->
         if address is not None:
             messages, _ = _conversation(run, key)
             text = messages[-1].text if messages else None
-        found.append(Draft(len(found) + 1, [str(fault) for fault in facts["faults"]], index, text, address))
+        found.append(Draft(len(found) + 1, _faults(facts), index, text, address))
     return found
+
+
+def _faults(facts: Mapping[str, Any]) -> list[str]:
+    """The reasons for sending a draft back: broken rules, or sentences that the note does not support."""
+    if "findings" not in facts:
+        return [str(fault) for fault in facts["faults"]]
+    return [
+        f"sentence {one['id']}: {finding_words(one)}"
+        for one in facts["findings"]
+        if one["support"] != "supported"
+    ]
 
 
 def _adopted(steps: Sequence[Line], case: Case | None) -> str | None:
