@@ -63,11 +63,18 @@ def pull(
 
     Example: evigraph models pull smollm2-135m
     """
+    from serving.embedded.precision import precision_of
     from weights.pull import pull as pull_weights
 
     name = name.removeprefix("embedded:")
     with progress() as shown:
         path = pull_weights(name, _Shown(shown), source=source, file=file)
+        if precision_of(path) == "int8":
+            from serving.embedded.causal_model import CausalModel
+
+            # Otherwise the first answer would wait for it.
+            shown.notify("int8 weights: computed once, kept in the cache")
+            CausalModel(path, "int8")
     print_line(f"ready: --model embedded:{name} ({path})")
 
 

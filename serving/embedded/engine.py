@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from serving.embedded.causal_model import CausalModel
 from serving.embedded.grammar import Grammar, GrammarCompiler
+from serving.embedded.int8 import writing
 from serving.embedded.precision import Precision
 from serving.embedded.prefix_cache import PrefixCache
 from serving.embedded.request import (
@@ -38,8 +39,8 @@ _SHORT_PROMPT = 128
 _PREFIX_TOKENS = 40_000
 _PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 192 << 20}
 _GUESSES: dict[Precision, int] = {"bf16": 0, "int8": 7}
-"""Guesses of one pass. In int8 eight tokens cost little more than one, as reading the weights takes the time,
-and products of integers do not depend on their shape, as those of bf16 do."""
+"""Guesses of one pass. With integer weights eight tokens cost little more than one, because reading
+the weights takes the time, and products do not depend on their shape, as those of bf16 do."""
 
 _ROWS_BYTES: dict[Precision, int] = {"bf16": 4 << 30, "int8": 256 << 20}
 """If weights are kept small, keys and values are too; few rows are enough for full speed in int8."""
@@ -93,7 +94,7 @@ class Engine:
     `evigraph bench embedded` compares it with llama.cpp.
 
     Where other processes keep both cores busy, torch's threads wait for each other at every small product:
-    work of 7 s took 31 s, and 16 s with `OMP_WAIT_POLICY=PASSIVE`, which commands set.
+    work of 7 s took 31 s, and 16 s if threads sleep soon, as they do in commands.
     """
 
     def __init__(
@@ -336,7 +337,8 @@ class Engine:
         rows = [active.row for active in self._active]
         if len(rows) == 1 and len(rows[0].pending) == 1:
             rows[0].guess(self._guesses)
-        logits = self._feed(0, rows)
+        with writing():
+            logits = self._feed(0, rows)
         self._advance(list(zip(self._active, logits, strict=True)))
 
     def _feed(self, first: int, rows: Sequence[Row | _Shared]) -> list[Tensor]:

@@ -51,8 +51,9 @@ def test_a_sample_alone_is_the_same_sample(exact_engine: Engine, chat: ChatForma
 
 
 def test_guesses_save_passes_and_change_no_token(
-    folder: Path, chat: ChatFormat, monkeypatch: pytest.MonkeyPatch
+    folder: Path, chat: ChatFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("EVIGRAPH_CACHE", str(tmp_path))
     engine = Engine(folder, chat.tokenizer, precision="int8")
     passes = 0
     forward = CausalModel.forward

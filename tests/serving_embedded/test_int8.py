@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from serving.embedded.causal_model import CausalModel
-from serving.embedded.int8 import Int8Linear, StoredEmbedding, load_int8
+from serving.embedded.int8 import FEW_ROWS, Int8Linear, StoredEmbedding, load_int8, writing
 from serving.embedded.precision import parameters, precision_of, revision_of
+from serving.embedded.quantise import four_bits, quantise
 from serving.protocol.errors import ModelError
 
 Make = Callable[..., Path]
@@ -22,11 +22,28 @@ Make = Callable[..., Path]
 TOKENS = [5, 3, 8, 1, 1, 40]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache in place of the user's."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("EVIGRAPH_CACHE", str(folder))
+    return folder
+
+
+def of_four_bits(weight: Tensor) -> Tensor:
+    """The nearest matrix of 4 bits, as a GGUF file would have it, in bf16."""
+    groups = weight.float().reshape(-1, 32)
+    lowest = groups.amin(dim=1, keepdim=True)
+    step = (groups.amax(dim=1, keepdim=True) - lowest) / 15
+    rounded = ((groups - lowest) / step).round()
+    return (rounded * step + lowest).reshape(weight.shape).to(torch.bfloat16)
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Writes a model folder; its large layer has more inputs than one block."""
 
-    def made(*, tied: bool) -> Path:
+    def made(*, tied: bool, bits: int = 16) -> Path:
         torch.manual_seed(0)
         config = Qwen2Config(
             vocab_size=50,
@@ -42,6 +59,8 @@ def make(tmp_path: Path) -> Make:
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
                 nn.init.normal_(parameter)
+            elif bits == 4 and "proj" in name:
+                parameter.data = of_four_bits(parameter.data)
         model.generation_config.eos_token_id = [7, 9]
         model.save_pretrained(tmp_path)
         return tmp_path
@@ -57,14 +76,14 @@ def error(found: Tensor, exact: Tensor) -> float:
 def test_a_layer_is_within_two_percent(inputs: int) -> None:
     torch.manual_seed(0)
     weight, bias, rows = torch.randn(96, inputs), torch.randn(96), torch.randn(2, 5, inputs)
-    layer = Int8Linear(weight, bias, torch.float32)
+    layer = Int8Linear(quantise(weight), bias, torch.float32)
     assert error(layer(rows), nn.functional.linear(rows, weight, bias)) < 0.02
 
 
 def test_an_outlier_costs_its_own_block_and_token_alone() -> None:
     torch.manual_seed(0)
     weight, rows = torch.randn(8, 3000), torch.randn(2, 3000)
-    layer = Int8Linear(weight, None, torch.float32)
+    layer = Int8Linear(quantise(weight), None, torch.float32)
     before = layer(rows)
     rows[0, 0] = 5_000.0
     after = layer(rows)
@@ -74,27 +93,103 @@ def test_an_outlier_costs_its_own_block_and_token_alone() -> None:
 
 def test_rows_do_not_depend_on_their_neighbours() -> None:
     torch.manual_seed(0)
-    layer = Int8Linear(torch.randn(96, 2000), None, torch.bfloat16)
+    layer = Int8Linear(quantise(torch.randn(96, 2000)), None, torch.bfloat16)
     rows = torch.randn(40, 2000).bfloat16()
     assert torch.equal(layer(rows), torch.cat([layer(row[None]) for row in rows]))
 
 
-def test_outputs_packed_in_pieces_are_those_of_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_written_tokens_are_multiplied_by_the_four_bits_as_they_came() -> None:
     torch.manual_seed(0)
-    weight, bias, rows = torch.randn(96, 2000), torch.randn(96), torch.randn(5, 2000)
-    whole = Int8Linear(weight, bias, torch.float32)(rows)
-    monkeypatch.setattr("serving.embedded.int8._OUTPUTS", 40)
-    assert torch.equal(Int8Linear(weight, bias, torch.float32)(rows), whole)
+    weight, bias = of_four_bits(torch.randn(96, 2048)), torch.randn(96)
+    layer = Int8Linear(quantise(weight), bias, torch.float32)
+    rows = torch.randn(FEW_ROWS + 1, 2048).bfloat16()
+    exact = nn.functional.linear(rows.float(), weight.float(), bias)
+    with writing():
+        few = layer(rows[:FEW_ROWS])
+        alone = torch.cat([layer(row[None]) for row in rows[:FEW_ROWS]])
+        many = layer(rows)
+    assert error(few, exact[:FEW_ROWS]) < 0.005
+    assert torch.equal(few, alone)
+    assert 0.005 < error(many, exact) < 0.02
+    assert torch.equal(layer(rows[:1]), many[:1])
 
 
-def test_loading_leaves_the_number_of_threads(make: Make) -> None:
-    before = torch.get_num_threads()
-    load_int8(make(tied=True), "sdpa")
-    found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert [torch.get_num_threads(), *found] == [before, before]
+def test_four_bits_are_found_in_the_values() -> None:
+    torch.manual_seed(0)
+    codes = torch.randint(0, 16, (32, 256), dtype=torch.int32)
+    codes[:, 0], codes[:, 1] = 0, 15
+    # Some groups use a part of their grid, and one has a single value.
+    codes[:, 32:64] = codes[:, 32:64] // 3 + 4
+    codes[:, 64:96] = 5
+    steps = (torch.rand(32, 8) + 0.1).repeat_interleave(32, dim=1)
+    weight = ((codes - 7) * steps).bfloat16()
+    found = four_bits(weight)
+    assert found is not None
+    grids = found[1].float().transpose(0, 1).repeat_interleave(32, dim=1)
+    assert error((found[0] - 8) * grids[..., 0] + grids[..., 1], weight) < 0.005
+    assert torch.equal(found[0][:, :32], codes[:, :32])
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [
+        pytest.param(torch.randn(32, 256, generator=torch.Generator().manual_seed(0)), id="more bits"),
+        pytest.param(torch.zeros(32, 250), id="no whole groups"),
+        pytest.param(torch.zeros(50, 256), id="an odd number of outputs"),
+    ],
+)
+def test_other_matrices_have_int8_alone(weight: Tensor) -> None:
+    assert four_bits(weight) is None
+    assert set(quantise(weight)) == {"scales", "block0"}
+
+
+def test_integers_are_computed_once_and_mapped_at_multiples_of_64_bytes(
+    make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tied=True, bits=4)
+    with torch.inference_mode():
+        (before,) = CausalModel(folder, "int8").forward(0, [0], [TOKENS])
+        monkeypatch.setattr("serving.embedded.quantise.quantise", None)
+        (after,) = CausalModel(folder, "int8").forward(0, [0], [TOKENS])
+    assert torch.equal(before, after)
+    (stored,) = (cache / "int8").iterdir()
+    tensors = [
+        tensor
+        for file in stored.iterdir()
+        for tensor in torch.load(file, mmap=True, weights_only=True).values()
+    ]
+    assert len(tensors) > 2 * 7 * 4
+    assert {tensor.data_ptr() % 64 for tensor in tensors} == {0}
+
+
+def test_a_damaged_file_is_named_with_its_remedy(make: Make, cache: Path) -> None:
+    folder = make(tied=True)
+    load_int8(folder, "sdpa")
+    file = next((cache / "int8").rglob("*down_proj.pt"))
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(ModelError, match=r"down_proj\.pt is damaged .*: delete .*int8.*, which is made anew"):
+        load_int8(folder, "sdpa")
+
+
+def test_a_cache_that_cannot_be_written_is_named_with_two_remedies(make: Make, cache: Path) -> None:
+    (cache / "int8").touch()
+    with pytest.raises(ModelError, match=r"cannot be stored .*EVIGRAPH_CACHE .*EVIGRAPH_PRECISION=bf16"):
+        load_int8(make(tied=True), "sdpa")
+
+
+def test_a_process_that_ends_early_leaves_nothing_that_looks_whole(
+    make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tied=True)
+    with monkeypatch.context() as broken, pytest.raises(RuntimeError, match="ended"):
+        broken.setattr("serving.embedded.quantise.torch.save", _end)
+        load_int8(folder, "sdpa")
+    assert list((cache / "int8").iterdir()) == []
+    load_int8(folder, "sdpa")
+
+
+def _end(*_: object) -> None:
+    raise RuntimeError("ended")
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -107,10 +202,11 @@ def test_a_model_answers_nearly_as_in_bf16(make: Make, tied: bool) -> None:
     assert not torch.equal(rounded, exact)
 
 
-def test_guesses_leave_every_bit_as_it_is(make: Make) -> None:
-    model = CausalModel(make(tied=True), "int8")
+@pytest.mark.parametrize("bits", [4, 16])
+def test_guesses_leave_every_bit_as_it_is(make: Make, bits: int) -> None:
+    model = CausalModel(make(tied=True, bits=bits), "int8")
     first, *guesses = 40, 3, 8, 1, 22
-    with torch.inference_mode():
+    with torch.inference_mode(), writing():
         model.forward(0, [0], [TOKENS])
         (together,) = model.forward(0, [len(TOKENS)], [[first]], [guesses])
         stored = model.rows.read(0, 0, len(TOKENS) + 5).clone()
