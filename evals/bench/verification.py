@@ -11,6 +11,7 @@ nothing twice.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import dataclass
@@ -174,8 +175,19 @@ async def _log_odds(client: ModelClient, prompts: PromptSet, item: Item) -> floa
     return stated - _CONTRAST * await weigh("answer_stated", STATED, NEUTRAL_RECORD)
 
 
+class _UnusableReply(BenchError):
+    """The model replied, but with no label."""
+
+
 async def _label(client: ModelClient, prompts: PromptSet, item: Item) -> float:
-    """Of a label in JSON."""
+    """Of a label in JSON; NaN if there is none."""
+    try:
+        return await _labelled(client, prompts, item)
+    except _UnusableReply:
+        return math.nan
+
+
+async def _labelled(client: ModelClient, prompts: PromptSet, item: Item) -> float:
     record, ids = _record(item), [one.id for one in item.cited or item.note]
     if item.set != "unanswerable":
         limit = VerificationSettings().max_tokens
@@ -215,15 +227,17 @@ async def _reply(
     messages = tuple(Message(role, its) for role, its in turns)
     (outcome,) = await client.ask(Request("verify", item.group, messages, form, max_tokens=max_tokens))
     if not isinstance(outcome, Reply):
-        raise BenchError(f"{item.set} {item.group}: {outcome.error}")
+        kind = _UnusableReply if outcome.error.error_class == "invalid_output" else BenchError
+        raise kind(f"{item.set} {item.group}: {outcome.error}")
     return outcome
 
 
 def result(items: Sequence[Item], replies: Sequence[float], ranker: Ranker) -> Result:
-    """Compare the signals, alone and added up."""
+    """Compare the signals, alone and added up. A reply without a label ties with those in the middle."""
     ranked = _ranked(items, ranker)
+    usable = np.nan_to_num(np.array(replies)).tolist()
     table = np.array(
-        [(model, best, *_faults(one)) for one, model, best in zip(items, replies, ranked, strict=True)]
+        [(model, best, *_faults(one)) for one, model, best in zip(items, usable, ranked, strict=True)]
     )
     first = {name: first_half(one for one in items if one.set == name) for name in {one.set for one in items}}
     chosen_on = [one.group in first[one.set] for one in items]
@@ -267,6 +281,7 @@ def result(items: Sequence[Item], replies: Sequence[float], ranker: Ranker) -> R
         Part("AUC of the model alone", "", (found["invented"]["model"].auc,)),
         details={
             "statements": len(items),
+            "unusable_replies": int(np.isnan(np.array(replies)).sum()),
             "rule": {**rule, "intercept": round(intercept, 4)},
             "least": {name: round(float(1 / (1 + np.exp(-value))), 4) for name, value in least.items()},
             "sets": {

@@ -61,6 +61,15 @@ def test_verification_measures_both_forms_of_a_reply(tmp_path: Path, reply: str)
     }
 
 
+@pytest.mark.slow
+def test_a_reply_without_a_label_is_counted_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "replies.jsonl").write_text('{"role": "verify", "reply": "I cannot tell."}\n', "utf-8")
+    options = ("--tiny", "--reply", "json", "--model", "scripted:replies.jsonl")
+    details = evigraph("bench", "verification", *options, "--json", folder=tmp_path).summary["details"]
+    assert details["unusable_replies"] == details["statements"] > 0
+    assert details["sets"]["invented"]["model"]["auc"] == 0.5
+
+
 def test_an_unknown_form_of_a_reply_is_refused(tmp_path: Path) -> None:
     ended = evigraph("bench", "verification", "--reply", "word", "--model", "scripted:auto", folder=tmp_path)
     assert (ended.code, "token, json" in ended.err) == (2, True)
