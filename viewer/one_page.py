@@ -13,7 +13,7 @@ from evals.pages.page import write_page
 from evals.pages.tables import Column, Table
 from evals.run_scores import flat_scores, score_run
 from evals.scoring.gold import ScoringError
-from evals.scoring.scored_task import ScoredTask
+from evals.scoring.scored_task import ScoredTask, title_of
 from nodes.core.recipe import RecipeError
 from prompts import PromptError
 from prompts.versions import find_sources, packaged_versions
@@ -140,7 +140,7 @@ _HEADS = (Column("score", "text"), Column("value"), Column("95 %"))
 def _score_tables(task: ScoredTask) -> tuple[Table, Table]:
     main = {score.name for score in task.scores if score.main}
     rows = {
-        name: [name.replace("_", " "), task.form.number(one.value), task.form.bracket(one)]
+        name: [title_of(name), task.form.number(one.value), task.form.bracket(one)]
         for name, one in task.intervals().items()
     }
     scored = f"{len(task.case_ids):,} scored; 95 % intervals by bootstrap over them."
@@ -156,7 +156,7 @@ def _score_tables(task: ScoredTask) -> tuple[Table, Table]:
 
 
 def _case_score(task: ScoredTask | None) -> str:
-    return "" if task is None else (task.case_score or task.headline).replace("_", " ")
+    return "" if task is None else title_of(task.case_score or task.headline)
 
 
 def _written(task: ScoredTask | None, value: float | None) -> str:

@@ -44,8 +44,8 @@ def print_matrix(matrix: Matrix, *, rows: int, worst_first: bool, page: Path | N
     print_table(matrix.runs_table(), below=True)
     if matrix.scores:
         print_line(f"score: {matrix.score_name}, over cases scored in all runs", "dim")
-    for letter, words in matrix.differences():
-        print_line(f"{letter} differs from A: {words}")
+    for letter, found in matrix.differences():
+        print_line(f"{letter} differs from A in {'; '.join(found) or 'no recorded setting'}")
     print_line()
     table = matrix.cases_table(worst_first=worst_first, most=rows)
     print_table(table, below=True)

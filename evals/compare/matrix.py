@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from evals.compare.outcomes import differing_settings, in_words
+from evals.compare.outcomes import differing_settings, phrases
 from evals.pages.tables import NO_VALUE, Cell, Column, Row, Table
-from evals.scoring.scored_task import ScoredTask, by_task, on_common_cases
+from evals.scoring.scored_task import ScoredTask, by_task, on_common_cases, title_of
 from runs.record.folder import RunFolder
 from runs.record.manifest import Manifest
 from runs.record.trace_file import Line
@@ -101,7 +101,7 @@ class Matrix:
         first = next(iter(self.scores.values()), None)
         if first is None:
             return ""
-        return first.headline_title or first.headline.replace("_", " ")
+        return first.headline_title or title_of(first.headline)
 
     @property
     def legend(self) -> str:
@@ -117,11 +117,11 @@ class Matrix:
             " over cases."
         )
 
-    def differences(self) -> Iterator[tuple[str, str]]:
-        """Of each run but the first its letter, and how it was set up otherwise."""
+    def differences(self) -> Iterator[tuple[str, list[str]]]:
+        """Of each run but the first its letter, and in what it differs from the first."""
         (base, first), *others = self.sides.items()
         for letter, side in others:
-            yield letter, in_words(differing_settings(first.manifest, side.manifest), (base, letter))
+            yield letter, phrases(differing_settings(first.manifest, side.manifest), (base, letter))
 
     def runs_table(self) -> Table:
         """A row a run: models, score with its interval, cost, time, cases."""

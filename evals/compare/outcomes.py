@@ -163,6 +163,10 @@ _PLACES = ("folder", "path")
 """Keys of locations, which do not identify a resource."""
 
 
+_LONG = 60
+"""Characters from which on a value is left out of a sentence; tables have it."""
+
+
 class Setting(NamedTuple):
     """A setting in both runs, as text."""
 
@@ -180,13 +184,16 @@ def differing_settings(first: Manifest, second: Manifest) -> list[Setting]:
     ]
 
 
-def in_words(settings: Sequence[Setting], names: tuple[str, str] = ("A", "B")) -> str:
-    """What differs between two runs, as a phrase; versions of software are named without their numbers."""
-    if not settings:
-        return "no recorded setting differs"
+def phrases(settings: Sequence[Setting], names: tuple[str, str] = ("A", "B")) -> list[str]:
+    """What differs between two runs; versions of software are named without their numbers.
+
+    Settings that only one of the runs has are named by their section, such as `evidence`.
+    """
     models: dict[tuple[str, str], list[str]] = {}
     prompts, versions, others = [], [], []
-    for name, first, second in settings:
+    alone: dict[tuple[str, str], list[Setting]] = {}
+    for setting in settings:
+        name, first, second = setting
         both = f"{first} in {names[0]}, {second} in {names[1]}"
         kind, _, rest = name.partition(" ")
         if name.startswith("model of "):
@@ -195,8 +202,18 @@ def in_words(settings: Sequence[Setting], names: tuple[str, str] = ("A", "B")) -
             prompts.append(rest.replace("_", " "))
         elif name.startswith("version of "):
             versions.append(name.removeprefix("version of "))
+        elif _NONE in (first, second):
+            section = kind.partition(".")[0]
+            alone.setdefault((names[first == _NONE], section), []).append(setting)
         else:
-            others.append(f"{name} ({both})")
+            others.append(name if len(both) > _LONG else f"{name} ({both})")
+    sections: dict[str, list[str]] = {}
+    for (letter, section), its in alone.items():
+        value = its[0].second if its[0].first == _NONE else its[0].first
+        if len(its) > 1 or len(value) > _LONG or value.startswith("{"):
+            sections.setdefault(letter, []).append(section)
+        else:
+            others.append(f"{its[0].name} ({value} in {letter} alone)")
     found = [
         f"the model{'' if len(models) == 1 else f' of {_listed(roles)}'}"
         f" ({first} in {names[0]}, {second} in {names[1]})"
@@ -204,8 +221,15 @@ def in_words(settings: Sequence[Setting], names: tuple[str, str] = ("A", "B")) -
     ]
     found += [f"the prompt{'s' * (len(prompts) > 1)} {_listed(prompts)}"] if prompts else []
     found += others
+    found += [f"{_listed(its)} (in {letter} alone)" for letter, its in sections.items()]
     found += [f"the version{'s' * (len(versions) > 1)} of {_listed(versions)}"] if versions else []
-    return "; ".join(found)
+    # The system is in the recipe and the manifest.
+    return sorted(dict.fromkeys(found), key=lambda phrase: not phrase.startswith("system "))
+
+
+def in_words(settings: Sequence[Setting]) -> str:
+    """What differs between A and B, in a line."""
+    return "; ".join(phrases(settings)) or "no recorded setting differs"
 
 
 def _listed(names: Sequence[str]) -> str:

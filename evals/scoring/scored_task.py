@@ -16,6 +16,11 @@ from evals.statistics.bootstrap import Interval, interval_fields, intervals_of
 from evals.statistics.case_totals import CaseStatistic, Floats
 
 
+def title_of(name: str) -> str:
+    """The name of a score as people write it: `strict_micro_f1` is strict micro F1."""
+    return name.replace("_", " ").replace("f1", "F1")
+
+
 class Score(NamedTuple):
     """A named function of sums over cases.
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from evals.compare.outcomes import Setting
+from evals.compare.outcomes import Setting, differing_settings, phrases
 from runs.record.manifest import Model
-from tests.evals.compare.builders import compared, gold, outcome, run
+from tests.evals.compare.builders import compared, gold, manifest, outcome, run
 
 KEY = gold(a="1 2", b="3", c="1")
 FIRST = run(outcome("a", "1"), outcome("b", "3"), outcome("c", "2"), name="first")
@@ -80,3 +80,21 @@ def test_settings_that_differ_are_named() -> None:
         Setting("model of reflect", "vllm:m r", "vllm:m"),
         Setting("prompt x", "1" * 12, "2" * 12),
     )
+
+
+def test_settings_of_one_run_are_named_by_their_section_in_words() -> None:
+    first = manifest(
+        system="heids",
+        recipe={"seed": 1, "answer": {"words": 75}, "retrieval": {"a": 1}, "calibration": {"x": "y" * 90}},
+        prompts={"generate_cited_answer": "1" * 64},
+    )
+    second = manifest(recipe={"seed": 2, "answer": {"words": 60, "least": 0.5}})
+    assert phrases(differing_settings(first, second)) == [
+        "system (heids in A, tamu in B)",
+        "the prompt generate cited answer",
+        "answer.words (75 in A, 60 in B)",
+        "seed (1 in A, 2 in B)",
+        "answer.least (0.5 in B alone)",
+        "calibration and retrieval (in A alone)",
+    ]
+    assert phrases(differing_settings(first, first)) == []
