@@ -121,6 +121,6 @@ def test_three_runs_are_a_matrix_in_the_order_given(folder: Path) -> None:
     assert [case["case_id"] for case in found["cases"]] == ["k0", "k1", "k2"]
     assert found["cases"][0]["A"]["score"] == pytest.approx(found["scores"]["A"])
     assert found["cases"][0]["A"]["seconds"] > 0 and found["cases"][0]["A"]["cost"] is None
-    assert found["differences"]["B"].startswith("the model (scripted:script.py:more")
+    assert found["differences"]["B"][0].startswith("the model (scripted:script.py:more")
     page = (folder / "three.html").read_text("utf-8")
     assert "3 runs, 3 cases" in page and page.count('class="n up"') == 3

@@ -56,7 +56,7 @@ def test_a_page_has_scores_with_intervals_prompts_models_and_the_worst_case_firs
     assert "poor 50.00 done 2 of 4 sentences essential 2 wrong" in cases(page)
     read = parsed(page)
     rows = [[" ".join(cell.itertext()) for cell in row] for row in read.xpath("//section//tr")]
-    assert ["strict micro f1", "75.00", "[50.00, 100.00]"] in rows
+    assert ["strict micro F1", "75.00", "[50.00, 100.00]"] in rows
     text = read.text_content()
     assert "Scores: 2026, subtask 2: evidence" in text and "Failed: 1 timeout" in text
     assert "scripted:auto" in text and "answer abc123" in text
