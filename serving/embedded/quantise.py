@@ -225,10 +225,12 @@ def _store(files: WeightFiles, matrices: Iterable[str], target: Path) -> None:
         try:
             for name in matrices:
                 torch.save(quantise(files.read(f"{name}.weight")), _file(made, name))
-            made.rename(target)
-        except FileExistsError:
-            # Another process was faster.
-            pass
+            try:
+                made.rename(target)
+            except OSError:
+                # Another process may have been faster.
+                if not target.is_dir():
+                    raise
         finally:
             shutil.rmtree(made, ignore_errors=True)
     except OSError as error:

@@ -188,6 +188,24 @@ def test_a_process_that_ends_early_leaves_nothing_that_looks_whole(
     load_int8(folder, "sdpa")
 
 
+def test_two_processes_may_compute_them_at_once(
+    make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make(tied=True)
+    load_int8(folder, "sdpa")
+    (first,) = (cache / "int8").iterdir()
+    looks = iter([False])
+    is_dir = Path.is_dir
+
+    def looked_at_too_early(path: Path) -> bool:
+        return next(looks, is_dir(path)) if path == first else is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", looked_at_too_early)
+    load_int8(folder, "sdpa")
+    assert next(looks, None) is None
+    assert list((cache / "int8").iterdir()) == [first]
+
+
 def _end(*_: object) -> None:
     raise RuntimeError("ended")
 
