@@ -63,13 +63,13 @@ def pull(
 
     Example: evigraph models pull smollm2-135m
     """
-    from serving.embedded.precision import precision_of
+    from serving.embedded.precision import has_integers, precision_of
     from weights.pull import pull as pull_weights
 
     name = name.removeprefix("embedded:")
     with progress() as shown:
         path = pull_weights(name, _Shown(shown), source=source, file=file)
-        if precision_of(path) == "int8":
+        if precision_of(path) == "int8" and not has_integers(path):
             from serving.embedded.causal_model import CausalModel
 
             # Otherwise the first answer would wait for it.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from serving.protocol.errors import ModelError
+from weights.registry import cache_root, fingerprint
 
 Precision = Literal["bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -36,6 +37,17 @@ def precision_of(folder: Path) -> Precision:
     if chosen:
         raise ModelError(f"{PRECISION_VARIABLE}={chosen!r} is unknown: known are {', '.join(PRECISIONS)}")
     return "int8" if parameters(folder) >= MIN_INT8_PARAMETERS and _has_int8() else "bf16"
+
+
+def int8_folder(folder: Path, kind: str) -> Path:
+    """Where the cache has a model's integers, as processors of a kind read them."""
+    return cache_root() / "int8" / f"{fingerprint(folder)}-{kind}"
+
+
+def has_integers(folder: Path) -> bool:
+    """Whether a model's integers are in the cache, for any kind of processor."""
+    wanted = int8_folder(folder, "*")
+    return any(wanted.parent.glob(wanted.name))
 
 
 def revision_of(fingerprint: str, precision: Precision) -> str:

@@ -16,9 +16,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from serving.embedded.precision import PRECISION_VARIABLE
+from serving.embedded.precision import PRECISION_VARIABLE, int8_folder
 from serving.protocol.errors import ModelError
-from weights.registry import cache_root, fingerprint
 
 logger = logging.getLogger("evigraph.serving")
 
@@ -209,7 +208,7 @@ def four_bits(weight: Tensor) -> tuple[Tensor, Tensor] | None:
 def _cache_folder(folder: Path) -> Path:
     """The order of packed weights depends on the processor, and may change with torch."""
     kind = f"{torch.backends.cpu.get_cpu_capability().lower()}-torch{torch.__version__.split('+')[0]}"
-    return cache_root() / "int8" / f"{fingerprint(folder)}-{kind}"
+    return int8_folder(folder, kind)
 
 
 def _file(folder: Path, layer: str) -> Path:

@@ -10,12 +10,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
+from typer.testing import CliRunner
 
+from cli.main import app
 from serving.embedded.causal_model import CausalModel
 from serving.embedded.int8 import FEW_ROWS, Int8Linear, StoredEmbedding, load_int8, writing
 from serving.embedded.precision import parameters, precision_of, revision_of
 from serving.embedded.quantise import four_bits, quantise
 from serving.protocol.errors import ModelError
+from tests.serving_embedded.cases import MODEL
 
 Make = Callable[..., Path]
 
@@ -186,6 +189,16 @@ def test_a_process_that_ends_early_leaves_nothing_that_looks_whole(
         load_int8(folder, "sdpa")
     assert list((cache / "int8").iterdir()) == []
     load_int8(folder, "sdpa")
+
+
+def test_a_pull_computes_them_once(whole_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cache / "models").mkdir()
+    (cache / "models" / whole_folder.name).symlink_to(whole_folder)
+    monkeypatch.setenv("EVIGRAPH_PRECISION", "int8")
+    first, second = (CliRunner().invoke(app, ["models", "pull", MODEL]).output for _ in range(2))
+    assert "int8 weights: computed once" in first and "int8" not in second
+    (made,) = (cache / "int8").iterdir()
+    assert len(list(made.iterdir())) == 30 * 7 + 1
 
 
 def test_two_processes_may_compute_them_at_once(
