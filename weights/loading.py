@@ -22,8 +22,8 @@ The lazy modules of transformers can be seen half-initialised when two threads i
 _SPINS = "1000"
 """Rounds that a thread spins before it sleeps.
 
-On two cores the embedded engine writes 20 tokens/s with 1,000 rounds, 16 with 300 and 21 with 10,000; next to
-two busy processes 8.6, and 7.6 with 1,500 or more.
+On two cores the embedded engine writes 20 tokens/s with 1,000 rounds, 16 with 300 and 21 with 3,000; next to
+two busy processes 8.6 with 1,000, and 7 to 8 with 1,500 to 3,000.
 """
 
 _Listener = Callable[[str, bool], None]

@@ -94,7 +94,7 @@ class Engine:
     `evigraph bench embedded` compares it with llama.cpp.
 
     Where other processes keep both cores busy, torch's threads wait for each other at every small product:
-    work of 7 s took 31 s, and 16 s if threads sleep soon, as they do in commands.
+    work of 7 s took 31 s, and 16 s if threads slept at once; in commands they sleep soon.
     """
 
     def __init__(

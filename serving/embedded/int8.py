@@ -1,7 +1,7 @@
 """Large models with their linear layers in integers: half the memory of bf16, and several times its speed.
 
 Writing is bound by reading the weights, so those that come in 4 bits are read in 4 bits. A prompt is bound by
-products, for which the integer kernels of oneDNN, which come with torch, are fast on every x86 processor.
+products; oneDNN's of integers, which come with torch, need no instructions for bf16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from accelerate import init_empty_weights
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 
-from serving.embedded.quantise import GROUP, QuantisedWeights, WeightFiles, block_width
+from serving.embedded.quantise import GROUP, block_width
+from serving.embedded.stored_weights import QuantisedWeights, WeightFiles
 
 _INPUT_LEVELS = 127
 

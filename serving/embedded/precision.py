@@ -76,7 +76,7 @@ def _header(file: Path) -> dict[str, dict[str, list[int]]]:
 
 
 def _has_int8() -> bool:
-    """Whether torch's integer kernels run here: FBGEMM's are for x86, and a GPU needs none."""
+    """Whether weights in integers are used here: they were measured on x86, and a GPU needs none."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     try:

@@ -24,9 +24,7 @@ print("torch" in sys.modules, *map(os.environ.get, ("OMP_WAIT_POLICY", "GOMP_SPI
 
 
 def test_a_command_sets_it_before_torch_is_there() -> None:
-    environment = {
-        name: value for name, value in os.environ.items() if "OMP_" not in name and "KMP_" not in name
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_THREADS)}
     ended = subprocess.run(
         [sys.executable, "-c", _CODE], env=environment, capture_output=True, text=True, check=True
     )

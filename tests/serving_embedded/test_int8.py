@@ -138,7 +138,7 @@ def test_four_bits_are_found_in_the_values() -> None:
     [
         pytest.param(torch.randn(32, 256, generator=torch.Generator().manual_seed(0)), id="more bits"),
         pytest.param(torch.zeros(32, 250), id="no whole groups"),
-        pytest.param(torch.zeros(50, 256), id="an odd number of outputs"),
+        pytest.param(torch.zeros(50, 256), id="no multiple of 16 outputs"),
     ],
 )
 def test_other_matrices_have_int8_alone(weight: Tensor) -> None:
@@ -152,7 +152,7 @@ def test_integers_are_computed_once_and_mapped_at_multiples_of_64_bytes(
     folder = make(tied=True, bits=4)
     with torch.inference_mode():
         (before,) = CausalModel(folder, "int8").forward(0, [0], [TOKENS])
-        monkeypatch.setattr("serving.embedded.quantise.quantise", None)
+        monkeypatch.setattr("serving.embedded.stored_weights.quantise", None)
         (after,) = CausalModel(folder, "int8").forward(0, [0], [TOKENS])
     assert torch.equal(before, after)
     (stored,) = (cache / "int8").iterdir()
@@ -185,7 +185,7 @@ def test_a_process_that_ends_early_leaves_nothing_that_looks_whole(
 ) -> None:
     folder = make(tied=True)
     with monkeypatch.context() as broken, pytest.raises(RuntimeError, match="ended"):
-        broken.setattr("serving.embedded.quantise.torch.save", _end)
+        broken.setattr("serving.embedded.stored_weights.torch.save", _end)
         load_int8(folder, "sdpa")
     assert list((cache / "int8").iterdir()) == []
     load_int8(folder, "sdpa")

@@ -18,7 +18,7 @@ from evals.compare.matrix import Matrix, matrix_of, read_side
 from evals.compare.outcomes import CaseOutcome, differing_settings, in_words, outcome_of
 from evals.pages.tables import Cell
 from evals.scoring.gold import Labels
-from evals.scoring.scored_task import Score, ScoredTask, by_task, pair
+from evals.scoring.scored_task import Score, ScoredTask, by_task, pair, title_of
 from evals.statistics.bootstrap import paired_bootstrap
 from evals.statistics.case_totals import PERCENT, Pooled
 from graph.system import find_system
@@ -149,7 +149,7 @@ def _scored(run: Run) -> Sequence[ScoredTask]:
     counts = run.counts()
     verdicts = scoring == "verdict"
     scores = [
-        Score(f"strict micro {part.replace('f1', 'F1')}", Pooled(0, part, "perfect", PERCENT))
+        Score(f"strict micro {title_of(part)}", Pooled(0, part, "perfect", PERCENT))
         for part in (("f1",) if verdicts else PARTS)
     ]
     task = ScoredTask(
