@@ -73,7 +73,6 @@ def pull(
             from serving.embedded.causal_model import CausalModel
 
             # Otherwise the first answer would wait for it.
-            shown.notify("int8 weights: computed once, kept in the cache")
             CausalModel(path, "int8")
     print_line(f"ready: --model embedded:{name} ({path})")
 

@@ -137,6 +137,7 @@ def load_int8(folder: Path, attention: str) -> PreTrainedModel:
     Raises:
         ModelError: The files do not hold the model's weights under their names, or the cache cannot be
             written.
+        WeightsError: The disk of the cache has no room for the integers.
     """
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
     with init_empty_weights(include_buffers=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -16,11 +17,15 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from serving.embedded.precision import PRECISION_VARIABLE, int8_folder
+from serving.embedded.precision import PRECISION_VARIABLE, int8_folder, parameters
 from serving.embedded.quantise import quantise
 from serving.protocol.errors import ModelError
+from weights.download import check_space
 
 logger = logging.getLogger("evigraph.serving")
+
+_BYTES_OF_A_PARAMETER = 1.65
+"""At most: one in int8, half of one in 4 bits, and a scale and a zero point of 2 bytes for 32."""
 
 
 class WeightFiles:
@@ -71,6 +76,7 @@ class QuantisedWeights:
 
         Raises:
             ModelError: The model lacks one of them, or the cache cannot be written.
+            WeightsError: The disk of the cache has no room for them.
         """
         self._folder = _cache_folder(files.folder)
         if not self._folder.is_dir():
@@ -105,13 +111,18 @@ def _file(folder: Path, layer: str) -> Path:
 
 def _store(files: WeightFiles, matrices: Iterable[str], target: Path) -> None:
     """Write a folder that appears only when it is whole."""
-    logger.info("computing the int8 weights of %s, once", files.folder)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        needed = round(parameters(files.folder) * _BYTES_OF_A_PARAMETER)
+        check_space(target.parent, needed, f"store the int8 weights of {files.folder.name}")
+        logger.info("computing the int8 weights of %s, once", files.folder)
         made = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             for name in matrices:
-                torch.save(quantise(files.read(f"{name}.weight")), _file(made, name))
+                # By way of memory: torch's own writer ends the process when a disk is full.
+                whole = io.BytesIO()
+                torch.save(quantise(files.read(f"{name}.weight")), whole)
+                _file(made, name).write_bytes(whole.getbuffer())
             try:
                 made.rename(target)
             except OSError:
