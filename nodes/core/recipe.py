@@ -120,12 +120,12 @@ class Recipe(Section):
         Raises:
             LookupError: Several sections are of the kind, and none is of exactly this type.
         """
-        values = (getattr(self, name) for name in type(self).model_fields)
-        found = [value for value in values if isinstance(value, kind)]
-        exact = [value for value in found if type(value) is kind]
-        if len(exact or found) > 1:
+        values = vars(self).values()
+        found = [value for value in values if type(value) is kind]
+        found = found or [value for value in values if isinstance(value, kind)]
+        if len(found) > 1:
             raise LookupError(f"recipes of {self.system!r} have several sections of {kind.__name__}")
-        return next(iter(exact or found), None)
+        return next(iter(found), None)
 
     @property
     def labels_evidence(self) -> bool:

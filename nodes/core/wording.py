@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
-from cases.records import Case
+from cases.records import Case, Sentence
 
 CASE_VARIABLES = frozenset({"narrative", "question", "sentences"})
 """Variables of `case_variables`."""
@@ -18,8 +19,14 @@ def case_variables(case: Case, question: str) -> dict[str, str]:
     return {
         "narrative": one_line(case.narrative),
         "question": one_line(question),
-        "sentences": "\n".join(f"{sentence.id}: {one_line(sentence.text)}" for sentence in case.sentences),
+        "sentences": numbered_note(case.sentences),
     }
+
+
+@lru_cache(maxsize=256)
+def numbered_note(sentences: tuple[Sentence, ...]) -> str:
+    """Each sentence on a line after its id. Cached: every prompt of a case has its note."""
+    return "\n".join(f"{sentence.id}: {one_line(sentence.text)}" for sentence in sentences)
 
 
 def label_map(sentence_ids: Sequence[str], essential: Collection[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -274,7 +275,8 @@ class _Batch:
         waiting = OrderedCases(self._waiting(), self.case_keys, window_size(cases_at_once))
         try:
             work = (self._work(waiting) for _ in range(cases_at_once))
-            return await all_ended(work, stop, self.halted) and self.spent is None
+            with _frozen_heap():
+                return await all_ended(work, stop, self.halted) and self.spent is None
         finally:
             await waiting.aclose()
 
@@ -387,6 +389,23 @@ async def all_ended(work: Iterable[Coroutine[Any, Any, None]], *stops: asyncio.E
         for task in (*stopped, *workers):
             task.cancel()
         await asyncio.gather(*workers, *stopped, everything, return_exceptions=True)
+
+
+@contextlib.contextmanager
+def _frozen_heap() -> Iterator[None]:
+    """Spare the collector all objects of before: modules and graphs last as long as the run anyway.
+
+    Walking through them took a sixth of the processor time of a run whose models answer at once. Where
+    others did so already, such as another run of this process, they end it too.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _in_this_process(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message, TokenLogprob
@@ -110,6 +110,14 @@ class Request(Generic[T]):
             sample: hashlib.sha256(json.dumps([*fields, sample], sort_keys=True).encode()).hexdigest()
             for sample in self.samples
         }
+
+    def part(self, samples: tuple[int, ...]) -> Self:
+        """The same request for some of its samples; their keys are not computed anew."""
+        if samples == self.samples:
+            return self
+        part = replace(self, samples=samples)
+        part.__dict__["_keys"] = self._keys
+        return part
 
     @property
     def max_reply_tokens(self) -> int:

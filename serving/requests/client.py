@@ -169,7 +169,7 @@ class ModelClient:
         async def outcome(sample: int) -> Reply[T] | Failure:
             if sample in answers:
                 answer, replayed = answers[sample]
-                return await self._read(backend, replace(request, samples=(sample,)), answer, replayed)
+                return await self._read(backend, request.part((sample,)), answer, replayed)
             return Failure(failure or CallError("internal", "the provider left out a sample"))
 
         return list(await asyncio.gather(*(outcome(sample) for sample in request.samples)))
@@ -312,9 +312,7 @@ class ModelClient:
             self._report_not_sent(backend)
             if "n" in abilities.refused and len(request.samples) > 1:
                 parts = [
-                    self._received(
-                        backend, replace(request, samples=(sample,)), replace(roomy, samples=(sample,))
-                    )
+                    self._received(backend, request.part((sample,)), roomy.part((sample,)))
                     for sample in request.samples
                 ]
                 return [answer for part in await asyncio.gather(*parts) for answer in part]
@@ -487,10 +485,7 @@ def _parts(backend: Backend, request: AnyRequest, samples: Sequence[int]) -> lis
     size = len(samples) if backend.many_samples else 1
     if backend.batches is not None:
         size = min(size, backend.batches.max_samples)
-    return [
-        replace(request, samples=tuple(samples[start : start + size]))
-        for start in range(0, len(samples), size or 1)
-    ]
+    return [request.part(tuple(samples[start : start + size])) for start in range(0, len(samples), size or 1)]
 
 
 def max_spend(request: AnyRequest, price: Price | None) -> Spend:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -245,3 +246,26 @@ def test_a_fault_of_a_router_fails_its_cases_and_is_shown_at_its_step(
     shown = evigraph("show", "run", "k0", folder=tmp_path).out
     step = shown[shown.index(" check_answer") :]
     assert "error: KeyError: 'align'" in step[: step.index("failed: internal")]
+
+
+def test_a_run_spares_the_collector_what_exists_before_it_and_only_while_it_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_cases(tmp_path / "cases.jsonl", 1)
+    (tmp_path / "script.py").write_text(
+        "import gc\nfrom pathlib import Path\nfrom serving.backends.scripted import made_up_reply\n\n"
+        "def reply(call):\n"
+        "    Path('frozen').write_text(str(gc.get_freeze_count()))\n"
+        "    return made_up_reply(call)\n"
+    )
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()
+    try:
+        arguments = ["run", "direct", "cases.jsonl", "--model", "scripted:script.py:reply", "--out", "run"]
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+        assert int((tmp_path / "frozen").read_text()) > 0
+        assert gc.get_freeze_count() == 0
+    finally:
+        if frozen:
+            gc.freeze()

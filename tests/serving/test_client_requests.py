@@ -21,6 +21,13 @@ from tests.serving.asks import PROMPT, PROMPT_WORDS, Connect, Reach, said, word_
 from tests.serving.fake_server import CONTEXT_FULL, MODEL, FakeServer, Refuse, Say
 
 
+def test_a_part_of_a_request_is_the_request_for_those_samples() -> None:
+    whole = word_ask(samples=(0, 1, 2))
+    assert whole.part((1,)) == word_ask(samples=(1,))
+    assert whole.part((1,)).key(1) == word_ask(samples=(1,)).key(1)
+    assert whole.part((0, 1, 2)) is whole
+
+
 async def test_a_busy_server_is_asked_again_after_the_time_that_it_names(
     server: FakeServer, client: ModelClient
 ) -> None:
