@@ -8,7 +8,7 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from serving.protocol.errors import ModelError
 from weights.registry import cache_root, fingerprint
@@ -63,16 +63,17 @@ def parameters(folder: Path) -> int:
     return sum(
         math.prod(entry["shape"])
         for file in folder.glob("*.safetensors")
-        for name, entry in _header(file).items()
-        if name != "__metadata__"
+        for entry in tensor_entries(file)[1].values()
     )
 
 
-def _header(file: Path) -> dict[str, dict[str, list[int]]]:
+def tensor_entries(file: Path) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Where the data of a safetensors file begins, in bytes, and its header's entry of each tensor."""
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
-        header: dict[str, dict[str, list[int]]] = json.loads(stream.read(length))
-    return header
+        entries: dict[str, dict[str, Any]] = json.loads(stream.read(length))
+    entries.pop("__metadata__", None)
+    return 8 + length, entries
 
 
 def _has_int8() -> bool:

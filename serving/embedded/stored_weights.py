@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 import pickle
@@ -17,7 +16,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from serving.embedded.precision import PRECISION_VARIABLE, int8_folder, parameters
+from serving.embedded.precision import PRECISION_VARIABLE, int8_folder, parameters, tensor_entries
 from serving.embedded.quantise import quantise
 from serving.protocol.errors import ModelError
 from weights.download import check_space
@@ -35,11 +34,9 @@ class WeightFiles:
         self.folder = folder
         self._places: dict[str, tuple[Path, int, dict[str, Any]]] = {}
         for file in folder.glob("*.safetensors"):
-            with file.open("rb") as stream:
-                length = int.from_bytes(stream.read(8), "little")
-                header = json.loads(stream.read(length))
-            for name, entry in header.items():
-                self._places[name] = (file, 8 + length, entry)
+            start, entries = tensor_entries(file)
+            for name, entry in entries.items():
+                self._places[name] = (file, start, entry)
 
     def __contains__(self, name: str) -> bool:
         return name in self._places

@@ -58,7 +58,9 @@ class EngineWorker:
             try:
                 self._serve(call)
             except Exception as error:  # all callers get the error, and the thread continues
-                self._open.add(call[1])
+                # Weights that cannot be loaded are not loaded again for each call that waits for them.
+                waiting = self._waiting_calls() if self._engine is None else []
+                self._open.update(future for _, future in (call, *waiting))
                 for future in self._open:
                     _settle(future, error)
             self._open.clear()

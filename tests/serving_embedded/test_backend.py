@@ -3,6 +3,7 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from serving.backends import Backend, connect
 from serving.backends.backend import exchange
 from serving.embedded.chat_format import ChatFormat
 from serving.embedded.request import Reply, Request, Sample
-from serving.embedded.worker import worker_for
+from serving.embedded.worker import EngineWorker, worker_for
 from serving.protocol.errors import CallError, ModelError
 from serving.protocol.messages import Answer, Message
 from serving.protocol.model_name import ModelName
@@ -44,6 +45,26 @@ async def answers(
         constraint="grammar",
     )
     return await backend.servers[0].complete(asked)
+
+
+def test_weights_that_cannot_be_loaded_are_loaded_once_for_all_waiting_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued, loads = Event(), []
+
+    def load(*_: Any, **__: Any) -> None:
+        assert queued.wait(60)
+        loads.append(1)
+        raise ModelError("damaged")
+
+    monkeypatch.setattr("serving.embedded.engine.Engine", load)
+    monkeypatch.setattr("serving.embedded.worker.chat_format", lambda folder: SimpleNamespace(tokenizer=None))
+    worker = EngineWorker(tmp_path, "bf16")
+    futures = [worker.submit(lambda chat: pytest.fail("prepared")) for _ in range(3)]
+    queued.set()
+    assert [str(future.exception(60)) for future in futures] == ["damaged"] * 3
+    worker.close()
+    assert loads == [1]
 
 
 async def test_a_gguf_file_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
