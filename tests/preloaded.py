@@ -15,16 +15,18 @@ _OF_OTHERS = [
     *("asyncio", "typer.rich_utils", "rich.console", "rich.markdown", "rich.progress", "rich.table", "yaml"),
     *("langgraph.graph", "langchain_core.language_models", "langchain_openai", "chromadb", "tenacity"),
     *("numpy", "orjson", "aiohttp", "httpx", "bm25s", "sentencex", "scipy.stats", "jinja2", "lxml.etree"),
-    *("pydantic", "pyarrow.parquet"),
+    *("pydantic", "pyarrow.parquet", "matplotlib.figure", "matplotlib.backends.backend_svg"),
 ]
 # The packaged encoder, seven seconds of a processor: `torch` alone imports no model of transformers.
 _OF_ENCODERS = [
     *("torch", "transformers.models.auto.modeling_auto", "transformers.models.auto.tokenization_auto"),
     *("transformers.models.bert.modeling_bert", "transformers.models.bert.tokenization_bert"),
+    "sentence_transformers",
 ]
+_COMMANDS = sorted(ROOT.glob("cli/**/[!_]*.py"))
 # What a module needs does not depend on the modules before it: none is in a circle of imports.
 _OURS = [
-    *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in sorted(ROOT.glob("cli/[!_]*.py"))),
+    *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in _COMMANDS),
     *(f"graph.{name}" for name in ("bioasq", "direct", "heids", "tamu", "timeaware", "weak_labels")),
     *("serving.backends.scripted", "serving.policy.privacy"),
 ]

@@ -80,7 +80,7 @@ def checkout(tmp_path: Path) -> Path:
 def compare_words(checkout: Path) -> None:
     """Embed demonstrations by their words: to load the packaged encoder takes longer than most commands."""
     for path in (
-        *checkout.glob("cli/*.py"),
+        *checkout.glob("cli/**/*.py"),
         *checkout.glob("graph/**/*.yaml"),
         *checkout.glob("retrieval/*.py"),
     ):
