@@ -18,9 +18,14 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from pydantic import BaseModel
 from typer.core import TyperGroup
 
 from cli.main import app
+from evals.experiments.definition import Experiment
+from graph.system import find_system, systems
+from ranking.training.recipe import TrainingRecipe
+from serving.policy.policy import Policy
 from tests.goldens.recorder import ONE_AT_A_TIME, ROOT, Recorder, settle, watch
 
 SAMPLES = ROOT / "cases" / "samples"
@@ -187,12 +192,29 @@ def write_first(folder: Path, name: str, count: int) -> None:
 def record_lists(recorder: Recorder) -> None:
     """Options of every command, and what is listed without a run."""
     recorder.keep("help/commands.json", options_text())
+    recorder.keep("lists/fields.txt", fields_text())
     recorder.command("lists/models", "models", "list", width=LIST_WIDTH)
     recorder.command("lists/models-json", "models", "list", "--json")
     recorder.command("lists/recipes", "recipes", width=LIST_WIDTH)
     recorder.command("lists/serve-recipes", "serve", "--recipes")
     for system in sorted(path.stem for path in RECIPES.glob("*.yaml") if system_of(path) == path.stem):
         recorder.command(f"lists/graph-{system}", "graph", system)
+
+
+def fields_text() -> str:
+    """Type, bounds and default of every field of a recipe, an experiment, a training and a policy."""
+    found: dict[str, Any] = {}
+    recipes = (find_system(name).recipe for name in systems())
+    kinds: list[type[BaseModel]] = [*recipes, Experiment, TrainingRecipe, Policy]
+    for kind in kinds:
+        schema = kind.model_json_schema()
+        found |= {**schema.get("$defs", {}), kind.__name__: schema}
+    lines = []
+    for name, schema in sorted(found.items()):
+        for field, value in schema.get("properties", {}).items():
+            kept = {key: value[key] for key in value if key not in ("title", "description")}
+            lines.append(f"{name}.{field}: {json.dumps(kept, sort_keys=True)}")
+    return "\n".join(lines)
 
 
 def commands() -> Iterator[tuple[str, ...]]:
