@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -258,7 +259,9 @@ def _named(resource: str, field: str) -> str:
 
 
 def _short(name: str, value: object) -> str:
-    return str(value)[:12] if name.endswith("sha256") else str(value)
+    """A value as a recipe has it, of a digest the beginning."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:12] if name.endswith("sha256") else text
 
 
 def _model(name: str, revision: str) -> str:
