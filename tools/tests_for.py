@@ -2,9 +2,10 @@
 
     python -m tools.tests_for nodes/evidence/label_evidence.py
 
-They are the test modules that import the file, those with its name, and those that give a command in it. If
-these are few, the tests of the modules that import it are added; without any, the search goes on upwards. The
-goldens run every system and most commands, so they are always among them.
+They are the test modules that import the file, those with its name, those of its package that import it over
+other modules, and those that give a command in it. If these are few, the tests of other packages for the
+modules that import it are added; without any, the search goes on upwards. The goldens run every system and
+most commands, so they are always among them.
 """
 
 from __future__ import annotations
@@ -36,8 +37,14 @@ def importing(module: str) -> set[str]:
     while nearest and len(found) < FEW:
         nearest = {one for near in nearest for one in graph.find_modules_that_directly_import(near)} - seen
         seen |= nearest
-        found |= {one for one in nearest if one.rpartition(".")[2].startswith("test_")}
-    return found
+        found |= {one for one in nearest if _is_test(one)}
+    own = f"tests.{module.partition('.')[0]}."
+    over_others = {one for one in graph.find_downstream_modules(module) if one.startswith(own)}
+    return found | {one for one in over_others if _is_test(one)}
+
+
+def _is_test(module: str) -> bool:
+    return module.rpartition(".")[2].startswith("test_")
 
 
 def tests_for(path: Path) -> list[str]:
