@@ -106,6 +106,16 @@ def test_a_process_of_another_machine_is_never_taken_for_ended(
     lock.close()
 
 
+def test_a_lock_is_seen_as_long_as_it_is_held(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    assert not is_locked(path)
+    # That of another program, which writes no name.
+    with path.open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert is_locked(path)
+    assert not is_locked(path)
+
+
 @pytest.mark.parametrize("written", ["", '{"host": "node', '{"host": "node-7"}', "[]"])
 def test_an_owner_that_has_not_written_its_name_yet_has_the_lock(
     written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -213,6 +213,33 @@ async def test_a_tie_and_a_list_without_agreement_are_flagged(bench: Bench) -> N
 
 
 @pytest.mark.parametrize(
+    ("type_", "votes", "because"),
+    [
+        ("yesno", ["yes", "no", "no"], "no: 1 say yes, 2 no"),
+        ("yesno", ["yes", "no"], "yes: 1 say yes, 1 no, and a tie is yes"),
+        ("list", [[["a"], ["b"]]], "2 entries of the only vote"),
+        (
+            "factoid",
+            [[["a"], ["b"]], [["c"]]],
+            "3 entries of 3 named by 2 votes, by the sum of 1/rank",
+        ),
+        ("list", [[["a"], ["b"]], [["a"]]], "1 entry of 2 named by 2 votes, in at least 0.9 of them"),
+        (
+            "list",
+            [[["a"]], [["b"]]],
+            "none of 2 named by 2 votes is in 0.9 of them: 1 entry of the first vote instead",
+        ),
+    ],
+)
+async def test_the_count_is_explained(
+    bench: Bench, type_: QuestionType, votes: list[Any], because: str
+) -> None:
+    context = question_context(bench, asking(type_=type_), exact={"threshold": 0.9})
+    update = await count(context, type_, *votes)
+    assert update["decisions"][0]["because"] == because
+
+
+@pytest.mark.parametrize(
     ("type_", "style", "exact", "hint"),
     [
         ("yesno", 1, "no", None),
