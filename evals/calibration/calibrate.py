@@ -23,7 +23,6 @@ from evals.calibration.candidates import (
 )
 from evals.calibration.labelled_cases import CalibrationData, LabelledCase
 from evals.calibration.risk import (
-    BoundTest,
     Point,
     Tested,
     cases_needed,
@@ -90,8 +89,8 @@ class BoundReport:
     """A bound that was shown, and the curve that goes with it."""
 
     wish: RiskWish
-    test: BoundTest
     proven: Tested
+    tested: Sequence[Tested]
     cases: int
     curve: Sequence[Point]
 
@@ -310,9 +309,9 @@ def _bound(
     shuffled = np.random.default_rng(SEED).permutation(aside)
     tested = outcomes(rule, [data.cases[row] for row in shuffled], wish.loss)
     sequence = fixed_sequence(known, int(aside.size), wish.risk, wish.confidence, binary=binary)
-    result = prove(sequence, tested, wish.risk, wish.confidence, binary=binary)
-    if result.proven is None:
-        first = result.tested[0]
+    proven, tests = prove(sequence, tested, wish.risk, wish.confidence, binary=binary)
+    if proven is None:
+        first = tests[0]
         promise = promised_risk(known, int(aside.size), wish.confidence, binary=binary)
         raise CalibrationError(
             f"{data.origin}: no set of cases is shown to have a risk of at most {wish.risk:g}: the"
@@ -321,7 +320,7 @@ def _bound(
             " allow more, label more cases, or choose another --loss"
         )
     curve = coverage_curve(tested, wish.confidence, binary=binary)
-    return BoundReport(wish, result, result.proven, int(aside.size), curve)
+    return BoundReport(wish, proven, tests, int(aside.size), curve)
 
 
 def bound_fields(report: BoundReport) -> dict[str, Any]:
@@ -332,6 +331,6 @@ def bound_fields(report: BoundReport) -> dict[str, Any]:
         "answered": report.proven.answered,
         "cases": report.cases,
         "mean_loss": report.proven.loss,
-        "tested": [one._asdict() for one in report.test.tested],
+        "tested": [one._asdict() for one in report.tested],
         "curve": [one._asdict() for one in report.curve],
     }

@@ -175,7 +175,7 @@ async def from_cases(
     found = []
     for done, case in enumerate(usable, start=1):
         values = _scored(scores, case)
-        chosen = _mask(select(cutoff, values), values.size)
+        chosen = mask(select(cutoff, values), values.size)
         essential = _essential(case)
         found.append(LabelledCase(case.id, case_fingerprint(case), essential, None, values, chosen, values))
         advance(done, len(usable))
@@ -251,7 +251,7 @@ def _voted(case: Case, line: Line, evidence: EvidenceSettings, ranker: Ranker | 
         scores = _scored(ranker, case)
     if evidence.rule is not None:
         judged = judge(evidence.rule, model, scores)
-        chosen, sums = _mask(judged.chosen, len(ids)), judged.sums
+        chosen, sums = mask(judged.chosen, len(ids)), judged.sums
     else:
         threshold = effective_threshold(evidence, votes, line.get("asked_votes") or votes)
         sums = np.array([counts[id_] for id_ in ids], dtype=np.float64)
@@ -277,7 +277,8 @@ def _essential(case: Case) -> Labels:
     return np.array([labels.get(id_) == "essential" for id_ in case.sentence_ids], dtype=np.bool_)
 
 
-def _mask(positions: Sequence[int], size: int) -> Labels:
+def mask(positions: Sequence[int], size: int) -> Labels:
+    """Whether each of `size` sentences is at one of the positions."""
     chosen = np.zeros(size, dtype=np.bool_)
     chosen[positions] = True
     return chosen

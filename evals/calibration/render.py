@@ -7,7 +7,7 @@ from typing import Any
 from evals.calibration.calibrate import BoundReport, Calibration, bound_fields
 from evals.calibration.risk import LOSS_WORDS
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, legend_above, note_at, standalone
-from evals.pages.tables import Cell, Format, Table, columns, interval_object
+from evals.pages.tables import Format, Row, Table, columns, interval_object
 
 SHARE = Format(3)
 _MIDDLE = 50
@@ -17,15 +17,11 @@ _READABLE = 10
 
 def table_of(made: Calibration) -> Table:
     """Rules side by side, with the interval of F1."""
-    rows = []
+    rows: list[Row] = []
     for row in made.rows:
-        plain = [SHARE.number(row.values[part].value) for part in ("precision", "recall")]
-        precision = SHARE.number(row.values["average_precision"].value)
-        rows.append([Cell(row.name), *map(Cell, plain), SHARE.cell(row.values["f1"]), Cell(precision)])
-    return Table(
-        columns("rule", "P", "R", "F1", "AP"),
-        rows,
-    )
+        precision, recall = row.values["precision"].value, row.values["recall"].value
+        rows.append([row.name, precision, recall, row.values["f1"], row.values["average_precision"].value])
+    return Table(columns("rule", "P", "R", "F1", "AP", form=SHARE), rows)
 
 
 def as_object(made: Calibration, recipe: str | None) -> dict[str, Any]:
