@@ -113,26 +113,15 @@ def compare_scores(
 def _judged(paired: PairedTask, settings: Settings) -> TaskDifferences:
     first, second = paired.first, paired.second
     statistics = [score.statistic for score in paired.scores]
-    intervals = paired_bootstrap(
-        first,
-        second,
-        statistics,
-        resamples=settings.resamples,
-        level=settings.level,
-        seed=settings.seed,
-    )
-    p_values = swap_test(first, second, statistics, resamples=settings.resamples, seed=settings.seed)
+    drawn = {"resamples": settings.resamples, "seed": settings.seed}
+    intervals = paired_bootstrap(first, second, statistics, level=settings.level, **drawn)
+    p_values = swap_test(first, second, statistics, **drawn)
     return TaskDifferences(
         paired.task,
         len(paired.case_ids),
         tuple(
             MetricDifference(
-                score.name,
-                its.first,
-                its.second,
-                its.difference,
-                min(1.0, settings.candidates * p_value),
-                score.main,
+                score.name, *its, p_value=min(1.0, settings.candidates * p_value), main=score.main
             )
             for score, its, p_value in zip(paired.scores, intervals, p_values, strict=True)
         ),
