@@ -164,12 +164,12 @@ class Experiment(Section):
 
     def all_cells(self) -> dict[str, Cell]:
         """The named cells and every combination of the grid."""
-        combinations = itertools.product(*self.grid.values()) if self.grid else ()
-        of_grid = {}
-        for values in combinations:
+        found = dict(self.cells)
+        for values in itertools.product(*self.grid.values()) if self.grid else ():
             fields = dict(zip(self.grid, values, strict=True))
-            of_grid[_grid_name(fields)] = Cell(set=fields)
-        return {**self.cells, **of_grid}
+            name = ",".join(f"{field.rpartition('.')[2]}={value}" for field, value in fields.items())
+            found[re.sub(r"[^A-Za-z0-9_.+=,-]", "-", name)] = Cell(set=fields)
+        return found
 
 
 _KIND = DefinitionKind(
@@ -213,20 +213,10 @@ def _located(section: _AnySection, folder: Path) -> _AnySection:
                 changed[name] = folder / value
             case Section():
                 changed[name] = _located(value, folder)
-            case str() if name in ("recipe", "ranker"):
-                changed[name] = _recipe_in(folder, value)
+            case str() if name in ("recipe", "ranker") and (folder / value).is_file():
+                changed[name] = str(folder / value)
             case tuple() if value and isinstance(value[0], Path):
                 changed[name] = tuple(folder / path for path in value)
             case dict() if name == "cells":
                 changed[name] = {key: _located(cell, folder) for key, cell in value.items()}
     return section.model_copy(update=changed)
-
-
-def _recipe_in(folder: Path, recipe: str) -> str:
-    """A file next to the experiment's, or else the unchanged name."""
-    return str(folder / recipe) if (folder / recipe).is_file() else recipe
-
-
-def _grid_name(fields: Mapping[str, Any]) -> str:
-    parts = (f"{field.rpartition('.')[2]}={value}" for field, value in fields.items())
-    return re.sub(r"[^A-Za-z0-9_.+=,-]", "-", ",".join(parts))

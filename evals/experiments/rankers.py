@@ -51,7 +51,7 @@ class PlannedRanker:
     Attributes:
         seed: 0 for a baseline, which is the same at every seed.
         recipe: None for a baseline.
-        folder: Its checkpoint; its scores are in the file of the same name.
+        folder: Its checkpoint.
     """
 
     name: str
@@ -63,6 +63,10 @@ class PlannedRanker:
     @property
     def title(self) -> str:
         return f"{self.name}, seed {self.seed}" if self.seed else self.name
+
+    @property
+    def scores_file(self) -> Path:
+        return self.folder.with_suffix(".npz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +117,6 @@ class RankerPlan:
 
 def plan_rankers(experiment: Experiment, out: Path, limit: int | None) -> RankerPlan | None:
     """Read and split the examples of an experiment, and check every training recipe.
-
-    Args:
-        experiment: The grid.
-        out: Its folder.
-        limit: Most training examples, instead of the experiment's.
 
     Returns:
         None where no cell is a ranker.
@@ -239,7 +238,7 @@ def _train_and_score(
     written = io.BytesIO()
     np.savez_compressed(written, **scores)
     one.folder.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(_scores_file(one), [written.getvalue()])
+    write_atomically(one.scores_file, [written.getvalue()])
 
 
 def _ranker(one: PlannedRanker, plan: RankerPlan, watcher: _Epochs, stopping: Callable[[], bool]) -> Ranker:
@@ -270,13 +269,9 @@ def _ranker(one: PlannedRanker, plan: RankerPlan, watcher: _Epochs, stopping: Ca
     return NeuralRanker.open(one.folder, one.recipe.precision)
 
 
-def _scores_file(one: PlannedRanker) -> Path:
-    return one.folder.with_suffix(".npz")
-
-
 def _read_scores(one: PlannedRanker, sets: Mapping[str, Examples]) -> SetScores | None:
     """Its scores of every set, which are stored by the digest of the set; None where some are missing."""
-    path = _scores_file(one)
+    path = one.scores_file
     if not path.is_file():
         return None
     found = {}
