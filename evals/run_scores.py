@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -78,53 +78,66 @@ def score_on(
     Raises:
         InputError: A local checkpoint or index cannot be used.
     """
-    return [*_score_by_key(run, gold, resources), *_verification(run)]
-
-
-def _score_by_key(
-    run: RunFolder, gold: Mapping[str, GoldCase], resources: MetricResources | None
-) -> list[ScoredTask]:
+    scored: Sequence[ScoredTask] = ()
     match find_system(run.manifest.system).score:
         case "archehr":
-            return [*score_predictions(list(predictions(run)), gold, resources=resources)]
+            scored = score_predictions(list(predictions(run)), gold, resources=resources)
         case "verdict":
-            return [*score_verdicts(run, gold)]
+            scored = score_verdicts(run, gold)
         case "biomedical":
-            return [*score_parts(gold, predictions_of_run(run))]
-        case _:
-            return []
+            scored = score_parts(gold, predictions_of_run(run))
+    return [*scored, *_verification(run, EVERYTHING)]
 
 
-def score_run(
-    run: RunFolder,
-    *,
-    keys: Sequence[Path] = (),
-    case_files: Sequence[Path] = (),
-    task: TaskName | None = None,
-    case_ids: str | None = None,
-    resources: MetricResources | None = None,
-    definitions: Definitions = OURS,
-) -> list[ScoredTask]:
-    """Score a run on one task, or on every task that it answers and its key knows of.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What of a run or a submission is scored, and how.
 
-    Unless one task is named, the verification of its answers is the last; it needs no key.
-
-    Args:
-        run: The run.
-        keys: Key files instead of the run's.
-        case_files: Case files instead of the run's.
+    Attributes:
+        keys: Key files; of a run instead of its own.
+        case_files: The same.
         task: Only this task or phase.
         case_ids: Only these cases, as `1-20,34`.
         resources: Local weights and indexes.
         definitions: How BioASQ's measures are counted.
+    """
+
+    keys: Sequence[Path] = ()
+    case_files: Sequence[Path] = ()
+    task: TaskName | None = None
+    case_ids: str | None = None
+    resources: MetricResources | None = None
+    definitions: Definitions = OURS
+
+    def only(self, gold: Mapping[str, GoldCase]) -> Mapping[str, GoldCase]:
+        """The cases of a key that are asked for."""
+        return gold if self.case_ids is None else only_cases(gold, wanted_ids(self.case_ids))
+
+    def demanded(self, gold: Mapping[str, GoldCase]) -> Mapping[str, GoldCase]:
+        """The same, where at least one has to be in the key."""
+        wanted = self.only(gold)
+        if self.case_ids is not None and not wanted:
+            raise ScoringError(
+                f"--case-ids: none of {self.case_ids!r} is among the {plural(len(gold), 'case')} of the key"
+            )
+        return wanted
+
+
+EVERYTHING = Asked()
+
+
+def score_run(run: RunFolder, asked: Asked = EVERYTHING) -> list[ScoredTask]:
+    """Score a run on one task, or on every task that it answers and its key knows of.
+
+    Unless one task is named, the verification of its answers is the last; it needs no key.
 
     Raises:
         ScoringError: Nothing can be scored.
         InputError: A file cannot be used.
     """
-    verified = [*_verification(run, case_ids)] if task is None else []
+    verified = [*_verification(run, asked)] if asked.task is None else []
     try:
-        scored = _score_run_by_key(run, keys, case_files, task, case_ids, resources, definitions)
+        scored = _score_run_by_key(run, asked)
     except ScoringError as error:
         if not verified:
             raise
@@ -132,24 +145,17 @@ def score_run(
     return [*scored, *verified]
 
 
-def _verification(run: RunFolder, case_ids: str | None = None) -> Iterator[VerificationScores]:
+def _verification(run: RunFolder, asked: Asked) -> Iterator[VerificationScores]:
     """The verification of a run's answers, if they were verified and are among the cases."""
     found = score_verification(run)
-    if found is not None and case_ids is not None:
-        found = found.only(wanted_ids(case_ids))
+    if found is not None and asked.case_ids is not None:
+        found = found.only(wanted_ids(asked.case_ids))
     if found is not None and found.case_ids:
         yield found
 
 
-def _score_run_by_key(
-    run: RunFolder,
-    keys: Sequence[Path],
-    case_files: Sequence[Path],
-    task: TaskName | None,
-    case_ids: str | None,
-    resources: MetricResources | None,
-    definitions: Definitions,
-) -> list[ScoredTask]:
+def _score_run_by_key(run: RunFolder, asked: Asked) -> list[ScoredTask]:
+    task = asked.task
     family = family_of(run.path, task)
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
@@ -157,12 +163,10 @@ def _score_run_by_key(
         case None if family != "tasks":
             pass
         case _:
-            return [*_score_archehr(run, keys, case_files, task, case_ids, resources)]
-    gold = gold_of_run(run, (), case_files)
-    if case_ids is not None:
-        gold = only_cases(gold, wanted_ids(case_ids))
+            return [*_score_archehr(run, task, asked)]
+    gold = asked.only(gold_of_run(run, (), asked.case_files))
     if family == "questions":
-        return _score_bioasq(str(run.path), gold, predictions_of_run(run), task, definitions)
+        return _score_bioasq(str(run.path), gold, predictions_of_run(run), asked)
     if not (verdicts := score_verdicts(run, gold)):
         raise ScoringError(
             f"{run.path}: none of its questions is done and has a verdict in its case file. Give the file"
@@ -171,38 +175,26 @@ def _score_run_by_key(
     return [*verdicts]
 
 
-def score_submission(
-    path: Path,
-    *,
-    keys: Sequence[Path] = (),
-    case_files: Sequence[Path] = (),
-    task: TaskName | None = None,
-    case_ids: str | None = None,
-    resources: MetricResources | None = None,
-    definitions: Definitions = OURS,
-) -> list[ScoredTask]:
+def score_submission(path: Path, asked: Asked) -> list[ScoredTask]:
     """Score a submission as its official scorer does, and refuse what that refuses.
 
     Raises:
         ScoringError: Its cases are not those of the key, an id is unknown, or nothing can be scored.
         InputError: A file cannot be used.
     """
-    family = family_of(path, task)
+    task = asked.task
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
             pass
-        case None if family == "questions":
+        case None if family_of(path) == "questions":
             pass
         case _:
             found = task or guess_task(read_entries(path))
             if found is None:
                 fault = "its form does not tell which task it is for; name it: --task TASK"
                 raise ScoringError(f"{path}: {fault}")
-            return [_score_archehr_file(path, found, keys, case_files, case_ids, resources)]
-    gold = read_gold([], case_files)
-    if case_ids is not None:
-        gold = only_cases(gold, wanted_ids(case_ids))
-    return _score_bioasq(str(path), gold, read_answers(path), task, definitions)
+            return [_score_archehr_file(path, found, asked)]
+    return _score_bioasq(str(path), asked.only(read_gold([], asked.case_files)), read_answers(path), asked)
 
 
 def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> dict[str, Any]:
@@ -212,7 +204,7 @@ def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[P
         ScoringError: Nothing can be scored.
         InputError: A case file or key cannot be read.
     """
-    return scores_object(family_of(run.path), score_run(run, keys=keys, case_files=case_files))
+    return scores_object(family_of(run.path), score_run(run, Asked(keys=keys, case_files=case_files)))
 
 
 def scores_object(
@@ -255,18 +247,10 @@ def flat_scores(scores: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     yield f"{above} {name}".strip(), f"{value:.{digits}f}" + (f" [{ends}]" if ends else "")
 
 
-def _score_archehr(
-    run: RunFolder,
-    keys: Sequence[Path],
-    case_files: Sequence[Path],
-    task: Task | None,
-    case_ids: str | None,
-    resources: MetricResources | None,
-) -> list[ArchehrScores]:
+def _score_archehr(run: RunFolder, task: Task | None, asked: Asked) -> list[ArchehrScores]:
     """A case that failed or was not run is not an empty prediction: it leaves no overall score."""
-    key = whole_key(run, keys, case_files)
-    gold = _restricted(key.gold, case_ids)
-    scored = score_predictions(list(predictions(run)), gold, task, resources)
+    key = whole_key(run, asked.keys, asked.case_files)
+    scored = score_predictions(list(predictions(run)), asked.demanded(key.gold), task, asked.resources)
     if not scored:
         needed = "; ".join(f"{name}: {TASKS[name].needs}" for name in sorted(TASKS))
         raise ScoringError(
@@ -274,8 +258,8 @@ def _score_archehr(
         )
     if labels_from_answers(run.manifest.system):
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    wanted = None if case_ids is None else wanted_ids(case_ids)
-    unreadable = [id_ for id_ in key.unreadable if wanted is None or id_ in wanted]
+    wanted = key.unreadable if asked.case_ids is None else wanted_ids(asked.case_ids)
+    unreadable = [id_ for id_ in key.unreadable if id_ in wanted]
     missing = [() if key.has_keys and not TASKS[one.task].in_case_files else unreadable for one in scored]
     return [
         _naming_missing(_noting_reviewers(one, run), run, its)
@@ -283,22 +267,15 @@ def _score_archehr(
     ]
 
 
-def _score_archehr_file(
-    path: Path,
-    task: Task,
-    keys: Sequence[Path],
-    case_files: Sequence[Path],
-    case_ids: str | None,
-    resources: MetricResources | None,
-) -> ArchehrScores:
+def _score_archehr_file(path: Path, task: Task, asked: Asked) -> ArchehrScores:
     made = ARCHEHR[task].read(path)
-    keys, case_files = sort_keys(keys, case_files)
+    keys, case_files = sort_keys(asked.keys, asked.case_files)
     in_case_files = TASKS[task].in_case_files and bool(case_files)
-    gold = _restricted(read_gold([] if in_case_files else keys, case_files), case_ids)
-    if case_ids is not None:
+    gold = asked.demanded(read_gold([] if in_case_files else keys, case_files))
+    if asked.case_ids is not None:
         made = [one for one in made if one.case_id in gold]
     _demand_same_cases(path, made, gold, case_files)
-    return score(task, made, gold, resources)
+    return score(task, made, gold, asked.resources)
 
 
 def _naming_missing(scored: ArchehrScores, run: RunFolder, unreadable: Sequence[str]) -> ArchehrScores:
@@ -320,17 +297,6 @@ def _noting_reviewers(scored: ArchehrScores, run: RunFolder) -> ArchehrScores:
         return scored
     note = f"{count} of these cases have a reviewer's labels: their scores are the reviewer's, not the run's."
     return replace(scored, overall=None, notes=(*scored.notes, note))
-
-
-def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[str, GoldCase]:
-    if case_ids is None:
-        return gold
-    wanted = only_cases(gold, wanted_ids(case_ids))
-    if not wanted:
-        raise ScoringError(
-            f"--case-ids: none of {case_ids!r} is among the {plural(len(gold), 'case')} of the key"
-        )
-    return wanted
 
 
 def _demand_same_cases(
@@ -355,13 +321,10 @@ def _demand_same_cases(
 
 
 def _score_bioasq(
-    origin: str,
-    gold: Mapping[str, GoldCase],
-    made: Sequence[BioasqPrediction],
-    task: TaskName | None,
-    definitions: Definitions,
+    origin: str, gold: Mapping[str, GoldCase], made: Sequence[BioasqPrediction], asked: Asked
 ) -> list[ScoredTask]:
-    scored = score_parts(gold, made, definitions, PARTS if task is None else PARTS_OF[task])
+    parts = PARTS if asked.task is None else PARTS_OF[asked.task]
+    scored = score_parts(gold, made, asked.definitions, parts)
     if not scored:
         raise ScoringError(
             f"{origin}: none of its questions has both, something said of it and gold in the question file."
