@@ -100,9 +100,7 @@ def retrieval_table(rankings: Rankings, depth: int) -> SearchTable:
         for name, measure in RETRIEVAL.items()
         if not name.startswith("R@") or int(name.removeprefix("R@")) <= depth
     }
-    rows: dict[str, Floats] = {
-        name: _matrix(rankings, found, measures) for name, found in rankings.retrieved.items()
-    }
+    rows = {str(name): _matrix(rankings, found, measures) for name, found in rankings.retrieved.items()}
     return SearchTable(
         "retrieval",
         "Retrieval",
@@ -137,11 +135,8 @@ def ensemble_table(
     """Rerankers alone and with the retriever, on the questions that chose the weights and on the others."""
     depth = max(depths)
     ensembles = tuned_ensembles(rankings, rerankers, depth, split)
-    matrices = {
-        f"{NO_RERANKER} ({rankings.source})": _matrix(
-            rankings, rankings.retrieved[rankings.source], RERANKING
-        )
-    }
+    plain = _matrix(rankings, rankings.retrieved[rankings.source], RERANKING)
+    matrices = {f"{NO_RERANKER} ({rankings.source})": plain}
     for name, ensemble in ensembles.items():
         matrices[name] = _matrix(rankings, rankings.reranked[name, depth], RERANKING)
         of_reranker, of_retriever = ensemble.weights
@@ -165,14 +160,11 @@ def ensemble_table(
 
 def _matrix(rankings: Rankings, found: Sequence[Sequence[Scored]], measures: Mapping[str, Measure]) -> Floats:
     """Shape (questions, measures)."""
-    pairs = zip(rankings.questions, found, strict=True)
-    return np.array(
-        [
-            [measure([one.id for one in ranking], question.relevant) for measure in measures.values()]
-            for question, ranking in pairs
-        ],
-        dtype=np.float64,
-    )
+    rows = [
+        [measure([one.id for one in ranking], question.relevant) for measure in measures.values()]
+        for question, ranking in zip(rankings.questions, found, strict=True)
+    ]
+    return np.array(rows, dtype=np.float64)
 
 
 def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> tuple[SearchRow, ...]:
@@ -196,12 +188,11 @@ _STYLES = ((MUTED, "--"), (UP, "-"), (DOWN, "-"), (INK, "-"), (UP, ":"), (DOWN, 
 
 def table_of(table: SearchTable) -> Table:
     """Values with their intervals and their comparison to the first row."""
+    heads = [Column("", "text", short=table.title), *map(Column, table.columns)]
     rows: list[Row] = [
         [row.name, *(_cell(row.values.get(column)) for column in table.columns)] for row in table.rows
     ]
-    return Table(
-        [Column("", "text", short=table.title), *map(Column, table.columns)], rows, table.title, table.caption
-    )
+    return Table(heads, rows, table.title, table.caption)
 
 
 def _cell(value: Value | None) -> Cell:
@@ -279,12 +270,11 @@ def learning_curve(table: SearchTable, column: str, trained_on: Mapping[str, int
         axes = made.axes
         axes.axhline(plain.value, color=MUTED, linestyle="--", linewidth=1.2, label=table.rows[0].name)
         axes.axhspan(plain.low, plain.high, color=MUTED, alpha=0.12, linewidth=0)
-        counts = [count for count, _ in points]
         values = [row.values[column].interval for _, row in points]
         below = [one.value - one.low for one in values]
         above = [one.high - one.value for one in values]
         axes.errorbar(
-            counts,
+            [count for count, _ in points],
             [one.value for one in values],
             yerr=[below, above],
             color=UP,
