@@ -39,17 +39,12 @@ _COLUMNS = {
     "macro F1": "macro_f1",
     "AP": "average_precision",
 }
-_WITH_INTERVAL = "F1"
 
 Scored = Sequence[tuple[Cutoff, RankingScores]]
 
 
 def score_by_cutoff(rows: Iterable[RankedRow]) -> Scored:
-    """Cut the same rankings by every rule and score each selection.
-
-    Args:
-        rows: Their scores are cut; their selections are not used.
-    """
+    """Cut the scores of the same rankings by every rule, and score each selection."""
     kept = list(rows)
     return [(rule, score_rows(_cut(rule, kept))) for rule in RULES]
 
@@ -63,13 +58,13 @@ def _cut(rule: Cutoff, rows: Sequence[RankedRow]) -> Iterator[RankedRow]:
 def cutoff_table(scored: Scored) -> Table:
     """The main values, and F1 with its interval."""
     heads = columns("cut-off", "selected", *_COLUMNS)
-    place = 3 + list(_COLUMNS).index(_WITH_INTERVAL)
+    place = 3 + list(_COLUMNS).index("F1")
     heads.insert(place, Column("95 %", "text"))
     rows = []
     for rule, scores in scored:
         cells = [_name(rule), f"{scores.selected / scores.examples:.1f}"]
         cells += [POINTS.cell(scores.values.get(name)).text for name in _COLUMNS.values()]
-        cells.insert(place, POINTS.bracket(scores.values.get(_COLUMNS[_WITH_INTERVAL])))
+        cells.insert(place, POINTS.bracket(scores.values.get("micro_f1")))
         rows.append(cells)
     return Table(heads, rows)
 

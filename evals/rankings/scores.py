@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, right_axis, standalone
+from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, standalone
 from evals.statistics.bootstrap import Interval, intervals_of
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Mean, Pooled, Ratio
 from ranking.measures import PARTS, EmptyRule, average_precision_of_scores, count, scores
@@ -22,7 +22,6 @@ Item = TypeVar("Item")
 
 EMPTY: EmptyRule = "perfect"
 """As subtask 2 of ArchEHR-QA 2026: nothing selected where nothing is evidence scores 1."""
-
 
 _COLUMNS = (
     *("correct", "selected", "gold"),
@@ -93,11 +92,8 @@ def example_numbers(
 ) -> list[float]:
     """A row of the matrix that `STATISTICS` read, shape (`COLUMNS`,).
 
-    Args:
-        selected: Sentences that a cut-off selects.
-        gold: Those that are evidence.
-        logits: Shape (sentences,).
-        labels: Whether each sentence is evidence, shape (sentences,).
+    `selected` are the sentences that a cut-off selects, `gold` those that are evidence. Logits and labels,
+    whether a sentence is evidence, have shape (sentences,).
     """
     counts = count(selected, gold)
     precision = average_precision_of_scores(logits, labels)
@@ -126,11 +122,7 @@ _SMOOTHED_STEPS = 40
 
 
 def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
-    """One training as a standalone SVG: loss by step, and the held-out figures of each epoch.
-
-    Args:
-        points: The lines of a ranker's `curve.jsonl`.
-    """
+    """One training, the lines of its `curve.jsonl`, as a standalone SVG: loss, and held-out figures."""
     with drawing("curve", 7.2, 3.6) as made:
         axes = made.axes
         start = 0
@@ -140,7 +132,7 @@ def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
             ]
             if not of_phase:
                 continue
-            _plot_losses(axes, _points(of_phase, "loss"), color=MUTED, linewidth=1.2)
+            _plot_losses(axes, [(point["step"], point["loss"]) for point in of_phase if "loss" in point])
             if start:
                 axes.axvline(start, color=MUTED, linewidth=1, linestyle=DASHES)
             if any("micro_f1" in point for point in of_phase):
@@ -153,18 +145,21 @@ def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plot_figures(axes: Axes, points: Sequence[Mapping[str, Any]]) -> None:
-    right = right_axis(axes)
+    right = axes.twinx()
+    right.patch.set_visible(False)
+    right.spines["right"].set_visible(True)
+    right.set_ylim(0, 1)
     right.set_ylabel("held out", color=INK)
     for name, label, colour in (
         ("average_precision", "average precision", UP),
         ("micro_f1", "micro F1", DOWN),
     ):
-        values = _points([point for point in points if "micro_f1" in point], name)
+        values = [(point["step"], point[name]) for point in points if "micro_f1" in point]
         right.plot(*_split(values), "o-", color=colour, markersize=5, linewidth=1.6)
         note_at(right, label, values[-1], (-6, 6), ha="right", color=colour)
 
 
-def _plot_losses(axes: Axes, losses: Points, **looks: Any) -> None:
+def _plot_losses(axes: Axes, losses: Points) -> None:
     """Means of the last steps: a step is one document, and documents differ."""
     smoothed = [
         (
@@ -173,11 +168,7 @@ def _plot_losses(axes: Axes, losses: Points, **looks: Any) -> None:
         )
         for end, (step, _) in enumerate(losses, 1)
     ]
-    axes.plot(*_split(smoothed), **looks)
-
-
-def _points(lines: Sequence[Mapping[str, Any]], name: str) -> Points:
-    return [(line["step"], line[name]) for line in lines if name in line]
+    axes.plot(*_split(smoothed), color=MUTED, linewidth=1.2)
 
 
 def _split(points: Points) -> tuple[list[float], list[float]]:
