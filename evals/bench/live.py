@@ -97,7 +97,10 @@ class Tap:
             sent = Sent(request.role, request.case_id, body, time.perf_counter())
             self.requests.append(sent)
             if not self.sends:
-                return _made_up(request)
+                prompt = [(message.role, message.text) for message in request.messages]
+                name, schema = request.reply.name, request.schema
+                texts = [made_up_text(prompt, sample, name, schema) for sample in request.samples]
+                return [Answer(text, "stop", 0, 0) for text in texts]
             response = await post(body)
             sent.ended = time.perf_counter()
             sent.usage = response.get("usage") or {}
@@ -109,12 +112,6 @@ class Tap:
     def seconds(self) -> float:
         """From the first request sent to the last reply."""
         return elapsed(self.requests)
-
-
-def _made_up(request: AnyRequest) -> list[Answer]:
-    prompt = [(message.role, message.text) for message in request.messages]
-    texts = [made_up_text(prompt, sample, request.reply.name, request.schema) for sample in request.samples]
-    return [Answer(text, "stop", 0, 0) for text in texts]
 
 
 def api_key() -> str:

@@ -65,10 +65,7 @@ def result(readings: Sequence[dict[str, Any]], options: Options) -> Result:
         Part(f"resident memory after case {options.cases:,}", "MB", (by_cases[options.cases],)),
         Part(f"resident memory after case {options.first:,}", "MB", (by_cases[options.first],)),
         figure="growth_mb",
-        details={
-            "readings": list(readings),
-            "seconds": round(readings[-1]["seconds"], 1),
-        },
+        details={"readings": list(readings), "seconds": round(readings[-1]["seconds"], 1)},
     )
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.live import Live, Repeats, elapsed, live_model, read_tokens, replay, warm_up, written_tokens
@@ -59,18 +58,17 @@ async def _measure(live: Live, options: Options, folder: Path, report: Report) -
 
 def result(ours: Repeats, replayed: Repeats) -> Result:
     """The ratio of the two times, from our requests and the replayed ones in each repeat."""
-    details: dict[str, Any] = {
-        "requests": [len(one) for one in ours],
-        "ours_tokens_read": [read_tokens(one) for one in ours],
-        "ours_tokens_written": [written_tokens(one) for one in ours],
-        "replay_tokens_written": [written_tokens(one) for one in replayed],
-        "ratio_for_each_written_token": round(_a_token(ours) / _a_token(replayed), 4),
-    }
     return Result(
         "saturation",
         Part("batch run, first request to last reply", "s", tuple(map(elapsed, ours))),
         Part("bare replay of its requests", "s", tuple(map(elapsed, replayed))),
-        details=details,
+        details={
+            "requests": [len(one) for one in ours],
+            "ours_tokens_read": [read_tokens(one) for one in ours],
+            "ours_tokens_written": [written_tokens(one) for one in ours],
+            "replay_tokens_written": [written_tokens(one) for one in replayed],
+            "ratio_for_each_written_token": round(_a_token(ours) / _a_token(replayed), 4),
+        },
     )
 
 
