@@ -56,18 +56,6 @@ class RiskWish:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A rule on the cases that it was not chosen on: shares of 1, intervals by bootstrap over cases.
-
-    Attributes:
-        values: `precision`, `recall`, `f1`: strict micro; `average_precision`: the mean over cases.
-    """
-
-    name: str
-    values: Mapping[str, Interval]
-
-
-@dataclass(frozen=True, slots=True)
 class Gain:
     """Advantage of one rule over another on the same cases.
 
@@ -101,7 +89,8 @@ class Calibration:
 
     Attributes:
         rule: For the recipe.
-        rows: Rules compared on the same cases.
+        rows: Rules by name on cases that they were not chosen on: `precision`, `recall`, `f1`, strict micro,
+            and `average_precision`, the mean over cases. Shares of 1, intervals by bootstrap over cases.
         gains: Of the calibrated rule over the unchanged recipe and over taking every sentence, and of both
             sources together over each alone.
         chosen_on: Cases that the rule was chosen on.
@@ -113,7 +102,7 @@ class Calibration:
 
     data: CalibrationData
     rule: EvidenceRule
-    rows: Sequence[Row]
+    rows: Mapping[str, Mapping[str, Interval]]
     gains: Sequence[Gain]
     chosen_on: int
     tested_on: int
@@ -129,7 +118,7 @@ class Calibration:
 
     @property
     def f1(self) -> Interval:
-        return next(row for row in self.rows if row.name == CALIBRATED).values["f1"]
+        return self.rows[CALIBRATED]["f1"]
 
     @property
     def optimism(self) -> float:
@@ -146,13 +135,8 @@ def calibrate(
 ) -> Calibration:
     """Choose a rule, and report it on cases that the choice has not seen.
 
-    Args:
-        data: Labelled cases.
-        test: Share of the cases that is set aside to report on; None leaves one case out in turn. A bound
-            needs such cases: half of all, unless another share is given.
-        wish: A bound that is wanted.
-        start: Called with the name of a step and its parts.
-        advance: Called with the parts that are done.
+    These are one case left out in turn, or `test`, a share of the cases that is set aside. A bound needs such
+    a share: half of all, unless another one is given.
 
     Raises:
         CalibrationError: There are too few cases, or no bound can be shown.
@@ -232,7 +216,7 @@ def with_probabilities(rule: EvidenceRule, cases: Sequence[LabelledCase]) -> Evi
 
 def _rows(
     data: CalibrationData, table: Table, columns: Mapping[str, Integers], reported: Integers
-) -> tuple[list[Row], list[Gain]]:
+) -> tuple[dict[str, dict[str, Interval]], list[Gain]]:
     gold = table.gold[reported]
     cases = [data.cases[row] for row in reported]
     sizes = np.array([case.essential.size for case in cases])
@@ -250,7 +234,7 @@ def _rows(
     pairs = [(CALIBRATED, AS_IT_IS), (CALIBRATED, EVERY)]
     if _ALONE["both"] in columns:
         pairs += [(_ALONE["both"], _ALONE["votes"]), (_ALONE["both"], _ALONE["ranker"])]
-    rows = [Row(name, intervals_of(block, _STATISTICS)) for name, block in blocks.items()]
+    rows = {name: intervals_of(block, _STATISTICS) for name, block in blocks.items()}
     return rows, [_gain(rule, against, blocks) for rule, against in pairs]
 
 

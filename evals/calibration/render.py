@@ -18,9 +18,9 @@ _READABLE = 10
 def table_of(made: Calibration) -> Table:
     """Rules side by side, with the interval of F1."""
     rows: list[Row] = []
-    for row in made.rows:
-        precision, recall = row.values["precision"].value, row.values["recall"].value
-        rows.append([row.name, precision, recall, row.values["f1"], row.values["average_precision"].value])
+    for name, values in made.rows.items():
+        precision, recall = values["precision"].value, values["recall"].value
+        rows.append([name, precision, recall, values["f1"], values["average_precision"].value])
     return Table(columns("rule", "P", "R", "F1", "AP", form=SHARE), rows)
 
 
@@ -41,8 +41,8 @@ def as_object(made: Calibration, recipe: str | None) -> dict[str, Any]:
         "chosen_on": made.chosen_on,
         "tested_on": made.tested_on,
         "scores": {
-            row.name: {part: interval_object(value) for part, value in row.values.items()}
-            for row in made.rows
+            name: {part: interval_object(value) for part, value in values.items()}
+            for name, values in made.rows.items()
         },
         "gains_f1": [
             {

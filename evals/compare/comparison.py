@@ -156,14 +156,9 @@ def compare_runs(
     gold: Mapping[str, Labels],
     judged_by: Settings,
 ) -> Comparison:
-    """Compare two runs on the cases that are done in both.
+    """Compare two runs, the second to the first, on the cases that are done in both.
 
-    Args:
-        first: The run that differences are counted from.
-        second: The run whose gain is asked for.
-        scores: Scores of both runs by task; empty without a key.
-        gold: The key's labels by case; cases without labels are left out of it.
-        judged_by: How differences are judged.
+    Without a key no task is scored; `gold` has the key's labels of the cases that it labels.
     """
     pairing = pair_cases(first, second)
     changes = tuple(

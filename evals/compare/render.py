@@ -85,12 +85,9 @@ def setting_table(settings: Sequence[Setting], title: str, most: int) -> Table:
 
 
 def render(comparison: Comparison, *, rows: int, with_texts: bool) -> str:
-    """The page.
+    """The page, with at most so many rows of each list.
 
-    Args:
-        comparison: The comparison to show.
-        rows: Maximum number of rows of each list; the page says how many are left out.
-        with_texts: Whether it holds the answers that differ. They are as confidential as the cases.
+    With texts it holds the answers that differ, which are as confidential as the cases.
     """
     changes = comparison.changes
     gained, lost = by_gain(changes)

@@ -78,10 +78,6 @@ def union_lcs_hits(predicted: Sequence[Sequence[str]], wanted: Sequence[Sequence
     section 3.2) as the `rouge_score` package does it. Of several longest common subsequences the union
     depends on the one taken, so its walk back through the table is followed step by step. The table itself is
     a bit vector a row (Hyyrö, "Bit-Parallel LCS-length Computation Revisited", 2004).
-
-    Args:
-        predicted: Tokens of each predicted sentence.
-        wanted: Tokens of each sentence of the reference.
     """
     left = Counter(token for sentence in predicted for token in sentence)
     left &= Counter(token for sentence in wanted for token in sentence)
@@ -105,13 +101,7 @@ def _places(tokens: Sequence[str]) -> dict[str, int]:
 
 
 def _lcs_indices(wanted: Sequence[str], predicted: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Positions in `wanted` of the longest common subsequence that rouge_score takes, last first.
-
-    Args:
-        wanted: The sentence whose positions are given.
-        predicted: The other sentence.
-        places: `_places` of `predicted`.
-    """
+    """Positions in `wanted` of the longest common subsequence that rouge_score takes, last first."""
     rows = _rows(wanted, len(predicted), places)
     indices = []
     i, j = len(wanted), len(predicted)

@@ -122,12 +122,9 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
 def check_model_folder(folder: Path, model_type: str, name: str) -> None:
-    """See that a folder holds the configuration and the tokenizer of a model.
+    """See that a folder holds the configuration and the tokenizer of a model, as `hf download` lays it out.
 
-    Args:
-        folder: As `save_pretrained` or `hf download` lays it out.
-        model_type: What its config.json has to say, such as `distilbert`.
-        name: The model that the metric is defined with, for the remedy.
+    Its config.json has to name the type, such as `distilbert`; the remedy names the model.
 
     Raises:
         InputError: a part is missing, or the model is of another type.
