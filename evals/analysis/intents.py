@@ -62,7 +62,7 @@ def evidence_by_intent(cases: Sequence[VotedCase]) -> list[EvidenceScores]:
     """Evidence of the recipe's threshold by intent: the key's where it has one, else the predicted."""
     groups: dict[str, list[VotedCase]] = {}
     for case in cases:
-        gold = case.gold.intent if case.gold else None
+        gold = case.gold.intent
         groups.setdefault(gold.primary if gold else case.intent or NONE, []).append(case)
     return [
         evidence_scores(name, group, [case.evidence["threshold"] for case in group])

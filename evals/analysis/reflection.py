@@ -44,26 +44,19 @@ def reflection_changes(
         return None
     added = [vote.after - vote.before for vote in every]
     removed = [vote.before - vote.after for vote in every]
+    judged = [(case.gold.essential, *vote) for case in keyed for vote in case.votes]
+    right = sum(len((after - before) & essential) for essential, before, after in judged)
+    rightly_removed = sum(len(before - after - essential) for essential, before, after in judged)
     return ReflectionChanges(
         votes=len(every),
         changed_votes=sum(vote.before != vote.after for vote in every),
         added=sum(map(len, added)),
         removed=sum(map(len, removed)),
-        added_right=_right(keyed, added=True) if keyed else None,
-        removed_right=_right(keyed, added=False) if keyed else None,
+        added_right=right if keyed else None,
+        removed_right=rightly_removed if keyed else None,
         before=_scores("before", keyed, threshold, votes) if keyed else None,
         after=_scores("after", keyed, threshold, votes) if keyed else None,
     )
-
-
-def _right(keyed: Sequence[VotedCase], *, added: bool) -> int:
-    right = 0
-    for case in keyed:
-        assert case.gold is not None
-        essential = case.gold.essential
-        for before, after in case.votes:
-            right += len((after - before) & essential) if added else len((before - after) - essential)
-    return right
 
 
 def _scores(

@@ -110,7 +110,7 @@ def analyse(run: RunFolder, gold: Mapping[str, GoldCase], tune_on: RunFolder | N
         reflection=(reflection_changes(cases, keyed, threshold, votes) if evidence.reflects else None),
         by_intent=evidence_by_intent(keyed),
         intents=intent_scores(predicted, gold),
-        weak_cases=sum(case.gold is not None and case.gold.weak for case in keyed),
+        weak_cases=sum(case.gold.weak for case in keyed),
     )
 
 

@@ -148,15 +148,9 @@ class Live:
     recipe: Recipe
     limits: Limits
 
-    async def run(self, folder: Path) -> list[Sent]:
-        """A batch run with cold caches; its requests in the order of sending."""
-        tap = Tap(fresh_salt())
-        await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
-        return tap.requests
-
-    async def dry_run(self, folder: Path) -> list[Sent]:
-        """The run's requests with made-up replies: only the probe is sent."""
-        tap = Tap(sends=False)
+    async def run(self, folder: Path, *, sends: bool = True) -> list[Sent]:
+        """A batch run with cold caches, or with made-up replies; its requests in the order of sending."""
+        tap = Tap(fresh_salt() if sends else {}, sends)
         await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
         return tap.requests
 

@@ -73,7 +73,7 @@ def measure(options: Options, report: Report) -> Result:
 
 async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
     report("warming up")
-    recorded = await live.dry_run(folder / "dry-run")
+    recorded = await live.run(folder / "dry-run", sends=False)
     schemas = {case.id: label_schema(case.sentence_ids) for case in invented_cases(options.cases)}
     script = restate(recorded, schemas)
     formats = [Sent("label", "", one.vote, 0.0) for one in script]

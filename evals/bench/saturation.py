@@ -45,7 +45,8 @@ def measure(options: Options, report: Report) -> Result:
 async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
     report("warming up")
     connections = options.max_connections
-    await warm_up(live.url, await live.dry_run(folder / "dry-run"), connections)
+    recorded = await live.run(folder / "dry-run", sends=False)
+    await warm_up(live.url, recorded, connections)
     ours: Repeats = []
     replayed: Repeats = []
     for repeat, side in turns((ours, replayed), options.repeats, report):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -305,16 +304,3 @@ def _bound(
         )
     curve = coverage_curve(tested, wish.confidence, binary=binary)
     return BoundReport(wish, proven, tests, int(aside.size), curve)
-
-
-def bound_fields(report: BoundReport) -> dict[str, Any]:
-    """For JSON."""
-    return {
-        **{"risk": report.wish.risk, "confidence": report.wish.confidence, "loss": report.wish.loss},
-        "threshold": report.proven.threshold,
-        "answered": report.proven.answered,
-        "cases": report.cases,
-        "mean_loss": report.proven.loss,
-        "tested": [one._asdict() for one in report.tested],
-        "curve": [one._asdict() for one in report.curve],
-    }
