@@ -71,9 +71,7 @@ def rank(
     Example: evigraph rank bm25 cases.xml --out ranked.jsonl
     """
     from cli.progress import progress
-    from evals.rankings.by_cutoff import as_json as cutoff_objects
-    from evals.rankings.by_cutoff import cutoff_table, score_by_cutoff
-    from evals.rankings.scores import score_rows
+    from evals.rankings.scores import cutoff_table, cutoffs_as_json, score_by_cutoff, score_rows
     from evals.submissions import check_target, write_ranked
     from ranking.cutoffs import cutoff_text
     from ranking.rank_file import ROW, PartialFile, rank_examples
@@ -117,7 +115,7 @@ def rank(
             print_table(cutoff_table(cutoffs))
 
     fields = _fields(loaded.identity, rule, split, scores, out, written)
-    content = {**fields, "by_cutoff": cutoff_objects(cutoffs)} if by_cutoff else fields
+    content = {**fields, "by_cutoff": cutoffs_as_json(cutoffs)} if by_cutoff else fields
     return Result(content, print_ranked, int(bool(faults)))
 
 
