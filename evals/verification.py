@@ -186,10 +186,11 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         found = self.verification
+        source = json.dumps(list(found.sentences)).encode()
         return {
             "note": self.note,
             "source": self.source,
-            "source_sha256": sentences_sha256(found.sentences),
+            "source_sha256": hashlib.sha256(source).hexdigest(),
             "source_sentences": len(found.sentences),
             "ranker": self.ranker,
             "threshold": found.threshold,
@@ -236,11 +237,6 @@ def findings_of(verification: Verification, ids: Sequence[str]) -> list[Finding]
 def count_support(findings: Sequence[Finding], support: Support) -> int:
     """How many lines have it."""
     return sum(one["support"] == support for one in findings)
-
-
-def sentences_sha256(sentences: Sequence[str]) -> str:
-    """Digest of a source as it was split."""
-    return hashlib.sha256(json.dumps(list(sentences)).encode()).hexdigest()
 
 
 def render(report: Report, back: str | None = None) -> str:

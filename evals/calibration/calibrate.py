@@ -40,6 +40,7 @@ from nodes.evidence.calibration import LossName
 from nodes.evidence.rule import DIGITS, EvidenceRule, add_up
 from ranking.measures import PARTS, average_precision_of_scores
 from ranking.prefixes import Integers
+from ranking.rankers.load import gives_logits
 
 AS_IT_IS, EVERY, CALIBRATED = "as it is", "every sentence", "calibrated"
 _ALONE: Mapping[Source, str] = {"votes": "votes alone", "ranker": "ranker alone", "both": "votes and ranker"}
@@ -158,7 +159,8 @@ def calibrate(
         raise CalibrationError(f"--test {test:g} leaves no case to choose a rule on; give a smaller share")
     start("rules", every.size)
     ticks = iter(range(1, every.size + 1))
-    table = count_rules(data.cases, log_odds=data.ranker_gives_log_odds, tick=lambda: advance(next(ticks)))
+    log_odds = data.ranker is not None and gives_logits(data.ranker)
+    table = count_rules(data.cases, log_odds=log_odds, tick=lambda: advance(next(ticks)))
     there: list[Source] = list(dict.fromkeys(source for source, _ in table.families))
     chosen = choose(table, kept, parts, there)
     rule = with_probabilities(table.rules[chosen.column], [data.cases[row] for row in kept])

@@ -29,7 +29,6 @@ from nodes.evidence.settings import EvidenceSettings
 from nodes.question.adopt_patient_question import patient_question
 from ranking.cutoffs import select
 from ranking.prefixes import Floats
-from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranker
 from runs.execute.assemble import recorded_places
 from runs.record.folder import Line, RunFolder
@@ -88,11 +87,6 @@ class CalibrationData:
     left_out: Mapping[str, int]
     notes: Sequence[str] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def ranker_gives_log_odds(self) -> bool:
-        """Whether its scores can be added to log-odds as they are."""
-        return self.ranker is not None and gives_logits(self.ranker)
 
     @property
     def sha256(self) -> str:

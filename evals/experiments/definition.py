@@ -180,11 +180,6 @@ _KIND = DefinitionKind(
 )
 
 
-def packaged_experiments() -> list[str]:
-    """Names of the experiments that come with the package."""
-    return _KIND.packaged_names()
-
-
 def load_experiment(name_or_path: str) -> Experiment:
     """Load a packaged experiment by its name, or a file of the user's.
 

@@ -114,7 +114,12 @@ def score(
     texts, missing, notes = _texts(task, matched, resources or MetricResources())
     made_ids = [one.made.case_id for one in matched]
     scored = made_task(task, made_ids, {**columns, **texts}, missing, notes)
-    scored = replace(marked_if_weak(scored, matched), unscored=tuple(sorted(wanted.keys() - made_ids)))
+    scored = replace(scored, unscored=tuple(sorted(wanted.keys() - made_ids)))
+    weak = sum(one.gold.weak for one in matched)
+    if weak and rules.reads_labels:
+        # Nothing may call itself overall then.
+        note = f"{weak_note(weak, len(matched))} It has no overall_score."
+        scored = replace(scored, parts={}, overall=None, notes=(note, *scored.notes))
     if not unknown:
         return scored
     note = f"Ids that the key does not have count as wrong, in {plural(len(unknown), 'case')}: {unknown[0]}."
@@ -154,15 +159,6 @@ def as_submitted(task: Task, made: Iterable[Prediction]) -> list[Prediction]:
 def gold_for(task: Task, gold: Mapping[str, GoldCase]) -> dict[str, GoldCase]:
     """The cases that can be scored for a task; a case without labels is unlabelled, not empty."""
     return {case_id: case for case_id, case in gold.items() if TASKS[task].has_gold(case)}
-
-
-def marked_if_weak(scored: ArchehrScores, matched: Sequence[Matched]) -> ArchehrScores:
-    """The same scores, without anything that calls itself overall where a label is weak."""
-    weak = sum(one.gold.weak for one in matched)
-    if not weak or not TASKS[scored.task].reads_labels:
-        return scored
-    note = f"{weak_note(weak, len(matched))} It has no overall_score."
-    return replace(scored, parts={}, overall=None, notes=(note, *scored.notes))
 
 
 def weak_note(weak: int, cases: int) -> str:
