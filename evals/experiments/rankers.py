@@ -199,7 +199,7 @@ async def train_rankers(plan: RankerPlan, *, stop: asyncio.Event, watcher: Watch
     for number, one in enumerate(plan.rankers, 1):
         if stop.is_set():
             break
-        if one.title not in plan.unfinished:
+        if _read_scores(one, plan.sets) is not None:
             continue
         watcher.notify(f"ranker {number} of {len(plan.rankers)}: {one.title}")
         try:

@@ -237,23 +237,23 @@ def _plots(report: SearchReport, table: SearchTable) -> Iterator[str]:
         yield interval_plot(rows, headline, table.name)
         return
     if len(report.depths) > 1:
-        yield depth_plot(table, MAP, report.depths)
+        yield depth_plot(table, report.depths)
     if len(set(report.trained_on.values())) > 1:
         yield learning_curve(table, f"{NDCG} of {max(report.depths):,}", report.trained_on)
 
 
-def depth_plot(table: SearchTable, measure: str, depths: Sequence[int]) -> str:
+def depth_plot(table: SearchTable, depths: Sequence[int]) -> str:
     """A line a reranker over the number of retrieved documents that it was given."""
     with drawing("depths", 7.2, 4.2) as made:
         axes = made.axes
         places = range(len(depths))
         for number, row in enumerate(table.rows):
             colour, line = _STYLES[number % len(_STYLES)]
-            values = [row.values[f"{measure} of {depth:,}"].interval.value for depth in depths]
+            values = [row.values[f"{MAP} of {depth:,}"].interval.value for depth in depths]
             axes.plot(places, values, color=colour, linestyle=line, marker="o", markersize=4, label=row.name)
         axes.set_xticks(list(places), [f"{depth:,}" for depth in depths])
         axes.set_xlabel("retrieved documents")
-        axes.set_ylabel(measure)
+        axes.set_ylabel(MAP)
         legend_above(axes)
     return made.svg
 
