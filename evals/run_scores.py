@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from cases.load import find_cases, sort_keys
 from cases.records import InvalidCase
@@ -86,15 +86,14 @@ def score_on(
             scored = score_verdicts(run, gold)
         case "biomedical":
             scored = score_parts(gold, predictions_of_run(run))
-    return [*scored, *_verification(run, EVERYTHING)]
+    return [*scored, *_verification(run)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What of a run or a submission is scored, and how.
+class Asked(TypedDict, total=False):
+    """What of a run or a submission is scored, and how; without a field everything, in the usual way.
 
     Attributes:
-        keys: Key files; of a run instead of its own.
+        keys: Key files; for a run instead of those that it recorded.
         case_files: The same.
         task: Only this task or phase.
         case_ids: Only these cases, as `1-20,34`.
@@ -102,31 +101,15 @@ class Asked:
         definitions: How BioASQ's measures are counted.
     """
 
-    keys: Sequence[Path] = ()
-    case_files: Sequence[Path] = ()
-    task: TaskName | None = None
-    case_ids: str | None = None
-    resources: MetricResources | None = None
-    definitions: Definitions = OURS
-
-    def only(self, gold: Mapping[str, GoldCase]) -> Mapping[str, GoldCase]:
-        """The cases of a key that are asked for."""
-        return gold if self.case_ids is None else only_cases(gold, wanted_ids(self.case_ids))
-
-    def demanded(self, gold: Mapping[str, GoldCase]) -> Mapping[str, GoldCase]:
-        """The same, where at least one has to be in the key."""
-        wanted = self.only(gold)
-        if self.case_ids is not None and not wanted:
-            raise ScoringError(
-                f"--case-ids: none of {self.case_ids!r} is among the {plural(len(gold), 'case')} of the key"
-            )
-        return wanted
+    keys: Sequence[Path]
+    case_files: Sequence[Path]
+    task: TaskName | None
+    case_ids: str | None
+    resources: MetricResources | None
+    definitions: Definitions
 
 
-EVERYTHING = Asked()
-
-
-def score_run(run: RunFolder, asked: Asked = EVERYTHING) -> list[ScoredTask]:
+def score_run(run: RunFolder, **asked: Unpack[Asked]) -> list[ScoredTask]:
     """Score a run on one task, or on every task that it answers and its key knows of.
 
     Unless one task is named, the verification of its answers is the last; it needs no key.
@@ -135,7 +118,7 @@ def score_run(run: RunFolder, asked: Asked = EVERYTHING) -> list[ScoredTask]:
         ScoringError: Nothing can be scored.
         InputError: A file cannot be used.
     """
-    verified = [*_verification(run, asked)] if asked.task is None else []
+    verified = [*_verification(run, asked.get("case_ids"))] if asked.get("task") is None else []
     try:
         scored = _score_run_by_key(run, asked)
     except ScoringError as error:
@@ -145,17 +128,17 @@ def score_run(run: RunFolder, asked: Asked = EVERYTHING) -> list[ScoredTask]:
     return [*scored, *verified]
 
 
-def _verification(run: RunFolder, asked: Asked) -> Iterator[VerificationScores]:
+def _verification(run: RunFolder, case_ids: str | None = None) -> Iterator[VerificationScores]:
     """The verification of a run's answers, if they were verified and are among the cases."""
     found = score_verification(run)
-    if found is not None and asked.case_ids is not None:
-        found = found.only(wanted_ids(asked.case_ids))
+    if found is not None and case_ids is not None:
+        found = found.only(wanted_ids(case_ids))
     if found is not None and found.case_ids:
         yield found
 
 
 def _score_run_by_key(run: RunFolder, asked: Asked) -> list[ScoredTask]:
-    task = asked.task
+    task = asked.get("task")
     family = family_of(run.path, task)
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
@@ -164,7 +147,7 @@ def _score_run_by_key(run: RunFolder, asked: Asked) -> list[ScoredTask]:
             pass
         case _:
             return [*_score_archehr(run, task, asked)]
-    gold = asked.only(gold_of_run(run, (), asked.case_files))
+    gold = _only(gold_of_run(run, (), asked.get("case_files", ())), asked)
     if family == "questions":
         return _score_bioasq(str(run.path), gold, predictions_of_run(run), asked)
     if not (verdicts := score_verdicts(run, gold)):
@@ -175,14 +158,14 @@ def _score_run_by_key(run: RunFolder, asked: Asked) -> list[ScoredTask]:
     return [*verdicts]
 
 
-def score_submission(path: Path, asked: Asked) -> list[ScoredTask]:
+def score_submission(path: Path, **asked: Unpack[Asked]) -> list[ScoredTask]:
     """Score a submission as its official scorer does, and refuse what that refuses.
 
     Raises:
         ScoringError: Its cases are not those of the key, an id is unknown, or nothing can be scored.
         InputError: A file cannot be used.
     """
-    task = asked.task
+    task = asked.get("task")
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
             pass
@@ -194,7 +177,8 @@ def score_submission(path: Path, asked: Asked) -> list[ScoredTask]:
                 fault = "its form does not tell which task it is for; name it: --task TASK"
                 raise ScoringError(f"{path}: {fault}")
             return [_score_archehr_file(path, found, asked)]
-    return _score_bioasq(str(path), asked.only(read_gold([], asked.case_files)), read_answers(path), asked)
+    gold = _only(read_gold([], asked.get("case_files", ())), asked)
+    return _score_bioasq(str(path), gold, read_answers(path), asked)
 
 
 def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> dict[str, Any]:
@@ -204,7 +188,7 @@ def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[P
         ScoringError: Nothing can be scored.
         InputError: A case file or key cannot be read.
     """
-    return scores_object(family_of(run.path), score_run(run, Asked(keys=keys, case_files=case_files)))
+    return scores_object(family_of(run.path), score_run(run, keys=keys, case_files=case_files))
 
 
 def scores_object(
@@ -249,8 +233,9 @@ def flat_scores(scores: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _score_archehr(run: RunFolder, task: Task | None, asked: Asked) -> list[ArchehrScores]:
     """A case that failed or was not run is not an empty prediction: it leaves no overall score."""
-    key = whole_key(run, asked.keys, asked.case_files)
-    scored = score_predictions(list(predictions(run)), asked.demanded(key.gold), task, asked.resources)
+    key = whole_key(run, asked.get("keys", ()), asked.get("case_files", ()))
+    gold = _some_of(key.gold, asked)
+    scored = score_predictions(list(predictions(run)), gold, task, asked.get("resources"))
     if not scored:
         needed = "; ".join(f"{name}: {TASKS[name].needs}" for name in sorted(TASKS))
         raise ScoringError(
@@ -258,7 +243,8 @@ def _score_archehr(run: RunFolder, task: Task | None, asked: Asked) -> list[Arch
         )
     if labels_from_answers(run.manifest.system):
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    wanted = key.unreadable if asked.case_ids is None else wanted_ids(asked.case_ids)
+    case_ids = asked.get("case_ids")
+    wanted = key.unreadable if case_ids is None else wanted_ids(case_ids)
     unreadable = [id_ for id_ in key.unreadable if id_ in wanted]
     missing = [() if key.has_keys and not TASKS[one.task].in_case_files else unreadable for one in scored]
     return [
@@ -269,13 +255,13 @@ def _score_archehr(run: RunFolder, task: Task | None, asked: Asked) -> list[Arch
 
 def _score_archehr_file(path: Path, task: Task, asked: Asked) -> ArchehrScores:
     made = ARCHEHR[task].read(path)
-    keys, case_files = sort_keys(asked.keys, asked.case_files)
+    keys, case_files = sort_keys(asked.get("keys", ()), asked.get("case_files", ()))
     in_case_files = TASKS[task].in_case_files and bool(case_files)
-    gold = asked.demanded(read_gold([] if in_case_files else keys, case_files))
-    if asked.case_ids is not None:
+    gold = _some_of(read_gold([] if in_case_files else keys, case_files), asked)
+    if asked.get("case_ids") is not None:
         made = [one for one in made if one.case_id in gold]
     _demand_same_cases(path, made, gold, case_files)
-    return score(task, made, gold, asked.resources)
+    return score(task, made, gold, asked.get("resources"))
 
 
 def _naming_missing(scored: ArchehrScores, run: RunFolder, unreadable: Sequence[str]) -> ArchehrScores:
@@ -297,6 +283,22 @@ def _noting_reviewers(scored: ArchehrScores, run: RunFolder) -> ArchehrScores:
         return scored
     note = f"{count} of these cases have a reviewer's labels: their scores are the reviewer's, not the run's."
     return replace(scored, overall=None, notes=(*scored.notes, note))
+
+
+def _only(gold: Mapping[str, GoldCase], asked: Asked) -> Mapping[str, GoldCase]:
+    """The cases of a key that are asked for."""
+    case_ids = asked.get("case_ids")
+    return gold if case_ids is None else only_cases(gold, wanted_ids(case_ids))
+
+
+def _some_of(gold: Mapping[str, GoldCase], asked: Asked) -> Mapping[str, GoldCase]:
+    """The same, where at least one has to be in the key."""
+    wanted, case_ids = _only(gold, asked), asked.get("case_ids")
+    if case_ids is not None and not wanted:
+        raise ScoringError(
+            f"--case-ids: none of {case_ids!r} is among the {plural(len(gold), 'case')} of the key"
+        )
+    return wanted
 
 
 def _demand_same_cases(
@@ -323,8 +325,9 @@ def _demand_same_cases(
 def _score_bioasq(
     origin: str, gold: Mapping[str, GoldCase], made: Sequence[BioasqPrediction], asked: Asked
 ) -> list[ScoredTask]:
-    parts = PARTS if asked.task is None else PARTS_OF[asked.task]
-    scored = score_parts(gold, made, asked.definitions, parts)
+    task = asked.get("task")
+    parts = PARTS if task is None else PARTS_OF[task]
+    scored = score_parts(gold, made, asked.get("definitions", OURS), parts)
     if not scored:
         raise ScoringError(
             f"{origin}: none of its questions has both, something said of it and gold in the question file."

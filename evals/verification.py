@@ -15,6 +15,7 @@ from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.texts import plural
 from evals.pages.page import render_page
+from evals.pages.tables import some
 from nodes.verification.support import Finding, MarkedSentence, Support, marked_sentence
 from ranking.rankers.ranker import Ranker
 from ranking.verify import Evidence, Verification, VerifiedLine, verify
@@ -129,10 +130,10 @@ def _find(path: Path, case_id: str | None) -> Case:
             return _usable(path, case)
         only = case
     if case_id is not None:
-        raise InputError(path, f"no case {case_id!r} in it", f"It has {_named(found)}")
+        raise InputError(path, f"no case {case_id!r} in it", f"It has {some(found, 5)}")
     if len(found) > 1:
         raise InputError(
-            path, f"has {plural(len(found), 'case')}", f"Choose one with --case: {_named(found)}"
+            path, f"has {plural(len(found), 'case')}", f"Choose one with --case: {some(found, 5)}"
         )
     return _usable(path, only)
 
@@ -141,10 +142,6 @@ def _usable(path: Path, case: Case | InvalidCase) -> Case:
     if isinstance(case, InvalidCase):
         raise InputError(*case.fault.split(": ", 1))
     return case
-
-
-def _named(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:5]) + (", ..." if ids[5:] else "")
 
 
 _DIGITS = 6

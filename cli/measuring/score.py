@@ -103,15 +103,10 @@ def score(
         if family == "questions":
             raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
         raise typer.BadParameter("give its key: --key KEY, or --cases FILE with a key in the same folder")
-    asked = Asked(
-        keys=keys,
-        case_files=case_files,
-        task=task,
-        case_ids=case_ids,
-        resources=metrics.resources,
-        definitions=Definitions(bioasq_compat, map_divisor, rouge_su4),
-    )
-    scored = score_run(RunFolder(predictions), asked) if of_run else score_submission(predictions, asked)
+    asked: Asked = {"keys": keys, "case_files": case_files, "task": task, "case_ids": case_ids}
+    asked["resources"] = metrics.resources
+    asked["definitions"] = Definitions(bioasq_compat, map_divisor, rouge_su4)
+    scored = score_run(RunFolder(predictions), **asked) if of_run else score_submission(predictions, **asked)
     return Result(
         {"predictions": str(predictions), **scores_object(family, scored, worst_first=worst_first)},
         lambda: print_scores(str(predictions), scored, worst_first=worst_first),

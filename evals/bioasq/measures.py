@@ -7,14 +7,13 @@ does not publish its flags; `evals.metrics.rouge` differs: it uses the package `
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from cases.biomedical import Snippet
 from cases.submissions.bioasq import MAX_FACTOID_ENTRIES, MAX_LIST_ENTRIES
-from evals.metrics.text_metric import Ngram, count_ngrams, overlap
+from evals.metrics.text_metric import Ngram, count_ngrams, overlap, words
 from ranking.measures import DEPTH, Counts, PrecisionRecallF1, count, scores
 
 Answer = str | tuple[tuple[str, ...], ...]
@@ -26,7 +25,6 @@ Place = tuple[str, str]
 SkipVariant = Literal["perl", "textbook"]
 """ROUGE-1.5.5 leaves out the single word at the end of a text; the definition does not."""
 
-_TOKEN = re.compile(r"[a-z0-9]+")
 _GAP = 4
 """Most words between the two of a pair."""
 
@@ -176,14 +174,10 @@ def rouge_su4(candidate: str, references: Sequence[str], variant: SkipVariant = 
 def _against_all(
     candidate: str, references: Sequence[str], count: Callable[[Sequence[str]], Counter[Ngram]]
 ) -> PrecisionRecallF1:
-    given = count(_tokens(candidate))
-    wanted = [count(_tokens(reference)) for reference in references]
+    given = count(words(candidate))
+    wanted = [count(words(reference)) for reference in references]
     hits = sum(overlap(one, given) for one in wanted)
     return scores(Counts(hits, len(references) * given.total(), sum(one.total() for one in wanted)))
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower())
 
 
 def _skip_pairs(tokens: Sequence[str], variant: SkipVariant) -> Counter[Ngram]:

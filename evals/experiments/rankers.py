@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import json
 import shutil
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cases.formats.json_lines import json_lines_named
+from cases.texts import hash_order
 from evals.errors import ExperimentError
 from evals.experiments.definition import BASELINES, Experiment
 from ranking.errors import RankerError
@@ -308,8 +308,7 @@ def _limited(examples: Examples, limit: int | None) -> Examples:
     """A choice that depends on ids alone, in the order of the examples."""
     if limit is None or len(examples) <= limit:
         return examples
-    chosen = sorted(examples, key=lambda one: hashlib.sha256(json.dumps(one.id).encode()).digest())
-    ids = {one.id for one in chosen[:limit]}
+    ids = {one.id for one in hash_order(examples, lambda one: json.dumps(one.id))[:limit]}
     return tuple(one for one in examples if one.id in ids)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,6 +95,14 @@ class MetricSpec:
     percent: bool = True
     reads_source: bool = False
     resources: Mapping[str, str] = field(default_factory=dict)
+
+
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def words(text: str) -> list[str]:
+    """Runs of ASCII letters and digits of the lower-cased text, as ROUGE takes them."""
+    return _WORD.findall(text.lower())
 
 
 def count_ngrams(tokens: Sequence[str], order: int) -> Counter[Ngram]:

@@ -178,7 +178,7 @@ def made_task(
 ) -> ArchehrScores:
     """A task of its columns: of each variant counts and scores, as `strict correct`; text metrics by name.
 
-    Scores and metrics are in percent; notes are beside those of the task.
+    Scores and metrics are in percent; notes are in addition to those of the task.
     """
     rules = TASKS[task]
     texts = {name: Mean(place) for place, name in enumerate(columns) if " " not in name}

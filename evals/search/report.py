@@ -47,12 +47,8 @@ class Value:
     p_value: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRow:
-    """One system; `values` by column. A column that it has no value in is missing."""
-
-    name: str
-    values: Mapping[str, Value]
+Rows = Mapping[str, Mapping[str, Value]]
+"""Of each system its values by column; a column that it has no value in is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +59,7 @@ class SearchTable:
     title: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[SearchRow, ...]
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +140,9 @@ def ensemble_table(
     values: dict[str, dict[str, Value]] = {name: {} for name in matrices}
     for part, tuning in ((TUNING, True), (TEST, False)):
         columns = tuple(f"{measure} {part}" for measure in RERANKING)
-        for row in _rows({name: split.rows(m, tuning=tuning) for name, m in matrices.items()}, columns):
-            values[row.name] |= row.values
+        of_part = {name: split.rows(matrix, tuning=tuning) for name, matrix in matrices.items()}
+        for name, its in _rows(of_part, columns).items():
+            values[name] |= its
     tuned = sum(split.tuning)
     return SearchTable(
         "ensemble",
@@ -153,7 +150,7 @@ def ensemble_table(
         f"Weights of a reranker and the retriever, chosen by MAP@10 on part {split.part} of the questions"
         f" ({tuned:,}), tested on the other {len(split.tuning) - tuned:,}. {depth:,} documents are ordered.",
         tuple(f"{measure} {part}" for part in (TUNING, TEST) for measure in RERANKING),
-        tuple(SearchRow(name, its) for name, its in values.items()),
+        values,
     )
 
 
@@ -166,10 +163,10 @@ def _matrix(rankings: Rankings, found: Sequence[Sequence[Scored]], measures: Map
     return np.array(rows, dtype=np.float64)
 
 
-def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> tuple[SearchRow, ...]:
+def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> Rows:
     statistics = [Mean(column) for column in range(len(columns))]
     first = next(iter(matrices.values()))
-    rows = []
+    rows: dict[str, dict[str, Value]] = {}
     for place, (name, matrix) in enumerate(matrices.items()):
         paired = paired_bootstrap(first, matrix, statistics)
         if place == 0:
@@ -177,8 +174,8 @@ def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> tuple[Searc
         else:
             tests = swap_test(first, matrix, statistics)
             values = [Value(one.second, one.difference, p) for one, p in zip(paired, tests, strict=True)]
-        rows.append(SearchRow(name, dict(zip(columns, values, strict=True))))
-    return tuple(rows)
+        rows[name] = dict(zip(columns, values, strict=True))
+    return rows
 
 
 _DIGITS = Format(3)
@@ -189,7 +186,8 @@ def table_of(table: SearchTable) -> Table:
     """Values with their intervals and their comparison to the first row."""
     heads = [Column("", "text", short=table.title), *map(Column, table.columns)]
     rows: list[Row] = [
-        [row.name, *(_cell(row.values.get(column)) for column in table.columns)] for row in table.rows
+        [name, *(_cell(values.get(column)) for column in table.columns)]
+        for name, values in table.rows.items()
     ]
     return Table(heads, rows, table.title, table.caption)
 
@@ -210,8 +208,8 @@ def as_json(report: SearchReport) -> dict[str, Any]:
         **{name: value for name, value in asdict(report).items() if name != "tables"},
         "tables": {
             table.name: [
-                {"name": row.name, "values": {column: _value(its) for column, its in row.values.items()}}
-                for row in table.rows
+                {"name": name, "values": {column: _value(its) for column, its in values.items()}}
+                for name, values in table.rows.items()
             ]
             for table in report.tables
         },
@@ -233,7 +231,7 @@ def render(report: SearchReport) -> str:
 def _plots(report: SearchReport, table: SearchTable) -> Iterator[str]:
     headline = {"retrieval": NDCG, "ensemble": f"{NDCG} {TEST}"}.get(table.name)
     if headline is not None:
-        rows = [(row.name, row.values[headline].interval) for row in table.rows]
+        rows = [(name, values[headline].interval) for name, values in table.rows.items()]
         yield interval_plot(rows, headline, table.name)
         return
     if len(report.depths) > 1:
@@ -247,10 +245,10 @@ def depth_plot(table: SearchTable, depths: Sequence[int]) -> str:
     with drawing("depths", 7.2, 4.2) as made:
         axes = made.axes
         places = range(len(depths))
-        for number, row in enumerate(table.rows):
+        for number, (name, its) in enumerate(table.rows.items()):
             colour, line = _STYLES[number % len(_STYLES)]
-            values = [row.values[f"{MAP} of {depth:,}"].interval.value for depth in depths]
-            axes.plot(places, values, color=colour, linestyle=line, marker="o", markersize=4, label=row.name)
+            values = [its[f"{MAP} of {depth:,}"].interval.value for depth in depths]
+            axes.plot(places, values, color=colour, linestyle=line, marker="o", markersize=4, label=name)
         axes.set_xticks(list(places), [f"{depth:,}" for depth in depths])
         axes.set_xlabel("retrieved documents")
         axes.set_ylabel(MAP)
@@ -260,20 +258,19 @@ def depth_plot(table: SearchTable, depths: Sequence[int]) -> str:
 
 def learning_curve(table: SearchTable, column: str, trained_on: Mapping[str, int]) -> str:
     """Rerankers by how many questions they learned from, against the documents as they were retrieved."""
-    points = sorted(
-        ((trained_on[row.name], row) for row in table.rows if row.name in trained_on),
-        key=lambda point: point[0],
-    )
-    plain = table.rows[0].values[column].interval
+    known = ((trained_on[name], name) for name in table.rows if name in trained_on)
+    counts = sorted(known, key=lambda point: point[0])
+    first = next(iter(table.rows))
+    plain = table.rows[first][column].interval
     with drawing("learning", 7.2, 4.2) as made:
         axes = made.axes
-        axes.axhline(plain.value, color=MUTED, linestyle="--", linewidth=1.2, label=table.rows[0].name)
+        axes.axhline(plain.value, color=MUTED, linestyle="--", linewidth=1.2, label=first)
         axes.axhspan(plain.low, plain.high, color=MUTED, alpha=0.12, linewidth=0)
-        values = [row.values[column].interval for _, row in points]
+        values = [table.rows[name][column].interval for _, name in counts]
         below = [one.value - one.low for one in values]
         above = [one.high - one.value for one in values]
         axes.errorbar(
-            [count for count, _ in points],
+            [count for count, _ in counts],
             [one.value for one in values],
             yerr=[below, above],
             color=UP,

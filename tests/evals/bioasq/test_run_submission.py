@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cases.submissions.bioasq import BIOASQ_TASKS, BioasqTask
-from evals.run_scores import Asked, family_of, score_run
+from evals.run_scores import family_of, score_run
 from evals.scoring.gold import ScoringError
 from evals.submissions import RunSubmission, prepare
 from tests.evals.bioasq.runs import failed, ideal_lines, make_run
@@ -88,7 +88,7 @@ def test_snippets_that_a_question_came_with_are_no_prediction(tmp_path: Path) ->
 def test_one_phase_and_some_questions_can_be_scored_alone(tmp_path: Path) -> None:
     run = make_run(tmp_path, ideal_lines())
     ids = ",".join(line["case_id"] for line in ideal_lines()[:3])
-    found = score_run(run, Asked(case_ids=ids, task="bioasq-a"))
+    found = score_run(run, case_ids=ids, task="bioasq-a")
     assert [(one.task, len(one.case_ids)) for one in found] == [("documents", 3), ("snippets", 3)]
 
 

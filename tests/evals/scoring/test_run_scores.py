@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cases.submissions.archehr import Task
-from evals.run_scores import Asked, score_run
+from evals.run_scores import score_run
 from evals.scoring.score import ArchehrScores
 from runs.record.folder import RunFolder
 from tests.evals.scoring.runs import done, failed, make_run
@@ -24,7 +24,7 @@ def key_of(folder: Path, case_ids: str) -> Path:
 
 
 def scored(run: RunFolder, task: Task = "2026-2", case_ids: str | None = None) -> ArchehrScores:
-    (one,) = score_run(run, Asked(task=task, case_ids=case_ids))
+    (one,) = score_run(run, task=task, case_ids=case_ids)
     assert isinstance(one, ArchehrScores)
     assert ("overall_score" in one.as_json()["values"]) == (one.overall_score is not None)
     return one

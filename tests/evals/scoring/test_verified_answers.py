@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evals.run_scores import Asked, score_on, score_run
+from evals.run_scores import score_on, score_run
 from evals.scoring.gold import ScoringError
 from evals.scoring.verified_answers import score_verification
 from tests.evals.scoring.runs import done, failed, make_run
@@ -61,8 +61,8 @@ def test_it_follows_the_tasks_of_the_key(tmp_path: Path) -> None:
     gold = {"1": "essential", "2": "not-relevant", "3": "essential"}
     run = make_run(tmp_path, "12345", LINES, labels=gold)
     assert [one.task for one in score_run(run)] == ["2026-2", "verification"]
-    assert [one.task for one in score_run(run, Asked(task="2026-2"))] == ["2026-2"]
-    assert score_run(run, Asked(case_ids="2-3"))[-1].case_ids == ("2", "3")
+    assert [one.task for one in score_run(run, task="2026-2")] == ["2026-2"]
+    assert score_run(run, case_ids="2-3")[-1].case_ids == ("2", "3")
 
 
 def test_a_run_without_a_key_is_scored_on_it_alone(tmp_path: Path) -> None:
@@ -71,4 +71,4 @@ def test_a_run_without_a_key_is_scored_on_it_alone(tmp_path: Path) -> None:
     assert one.task == "verification"
     assert "share nothing to score" in one.notes[-1]
     with pytest.raises(ScoringError, match="has labels, which 2026-2 is scored against"):
-        score_run(run, Asked(task="2026-2"))
+        score_run(run, task="2026-2")
