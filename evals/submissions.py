@@ -174,10 +174,9 @@ def _prepare_archehr(run: RunFolder, task: Task, fill_missing: bool) -> RunSubmi
 def _prepare_phase(run: RunFolder, task: BioasqTask, fill_missing: bool) -> RunSubmission:
     settings = recorded_recipe(run.manifest).find_section(DocumentSettings)
     if settings is None:
-        fault = f"a run of {run.manifest.system!r} answers no questions of BioASQ"
-        return RunSubmission(
-            (), (Fault("refused", None, str(run.path), fault, "Give a run of a system that does"),)
-        )
+        what = f"a run of {run.manifest.system!r} answers no questions of BioASQ"
+        fault = Fault("refused", None, str(run.path), what, "Give a run of a system that does")
+        return RunSubmission((), (fault,))
     phase, what = settings.phase, _LACKS[task].what
     if {"bioasq-a": phase == "b", "bioasq-a+": phase != "both", "bioasq-b": phase == "a"}[task]:
         return RunSubmission((), (_lack_of_recipe(task, None, str(run.path), f"the run has {what}"),))
