@@ -120,11 +120,7 @@ def _row(one: Measure) -> list[str]:
 
 
 def reviewer_agreement(standings: Mapping[str, Standing]) -> ReviewerAgreement:
-    """Agreement on the sentences that at least two people labelled; adjudications do not count as reviews.
-
-    Args:
-        standings: Of the run.
-    """
+    """Agreement on the sentences that at least two people labelled; adjudications do not count as reviews."""
     several = {id_: one.by_reviewer for id_, one in standings.items() if len(one.by_reviewer) > 1}
     found: list[Measure] = []
     left_out = 0

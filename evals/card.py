@@ -101,20 +101,13 @@ class Card:
         lines += ["Item numbers follow TRIPOD-LLM (doi 10.1038/s41591-024-03425-5). Items the run does not"]
         lines += [f"know are marked *{FOR_THE_AUTHOR}*; the others still need the author's check.", ""]
         for one in self.items:
-            lines.append(f"## {one.number} {one.topic}")
-            lines.append("")
-            lines += [f"- {name}: {code(value)}" for name, value in one.known] or [f"*{FOR_THE_AUTHOR}*"]
-            lines.append("")
+            known = [f"- {name}: {code(value)}" for name, value in one.known]
+            lines += [f"## {one.number} {one.topic}", "", *(known or [f"*{FOR_THE_AUTHOR}*"]), ""]
         return "\n".join(lines)
 
 
 def make_card(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> Card:
-    """The report of a run, as far as the run knows.
-
-    Args:
-        run: The run.
-        keys: Key files that replace its own key.
-        case_files: The same.
+    """The report of a run, as far as the run and its key, or the files given instead, tell.
 
     Raises:
         RunError: A file of the run is damaged.
@@ -130,7 +123,10 @@ def make_card(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Pa
         "6e": [*_values(manifest.recipe, _THRESHOLDS)],
         "7a": [("metrics", ", ".join(dict.fromkeys(name for name, _ in scores)))] if scores else [],
         "7d": _reviews(run),
-        "9a": [("version", str(manifest.recipe.get("prompts"))), *_hashes(manifest.prompts)],
+        "9a": [
+            ("version", str(manifest.recipe.get("prompts"))),
+            *((f"prompt {name}", f"SHA-256 {digest}") for name, digest in manifest.prompts.items()),
+        ],
         "9b": _demonstrations(manifest),
         "12": _compute(manifest),
         "14f": [("evigraph", manifest.evigraph), *sorted(manifest.versions.items())],
@@ -143,17 +139,14 @@ def make_card(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Pa
 
 def _data(manifest: Manifest) -> list[tuple[str, str]]:
     inputs = manifest.inputs
-    chosen = [
-        ("limit", "" if inputs.limit is None else str(inputs.limit)),
-        ("case ids", "" if inputs.case_ids is None else f"{len(inputs.case_ids):,} chosen"),
-        ("shard", "" if inputs.shard is None else str(inputs.shard)),
-    ]
+    ids = None if inputs.case_ids is None else f"{len(inputs.case_ids):,} chosen"
+    chosen = {"limit": inputs.limit, "case ids": ids, "shard": inputs.shard}
     return [
         *(("case file", path) for path in inputs.paths),
         *(("key file", path) for path in inputs.keys),
         ("SHA-256 of case files and keys", inputs.sha256),
         ("cases", f"{inputs.cases:,}"),
-        *((name, value) for name, value in chosen if value),
+        *((name, str(value)) for name, value in chosen.items() if value is not None),
     ]
 
 
@@ -180,17 +173,13 @@ def _models(manifest: Manifest) -> list[tuple[str, str]]:
 
 
 def _settings(manifest: Manifest) -> list[tuple[str, str]]:
-    models = {
-        f"context length of {role}": f"{model.context_length:,}"
-        for role, model in manifest.models.items()
-        if model.context_length
-    }
+    lengths = [(role, model.context_length) for role, model in manifest.models.items()]
     return [
         ("system", manifest.system),
         ("recipe", f"{manifest.recipe_origin}, SHA-256 {manifest.recipe_sha256}"),
         *((f"set for this run: {name}", str(value)) for name, value in manifest.recipe_overrides.items()),
         *_values(manifest.recipe, _SETTINGS),
-        *models.items(),
+        *((f"context length of {role}", f"{length:,}") for role, length in lengths if length),
     ]
 
 
@@ -208,10 +197,6 @@ def _values(recipe: Mapping[str, Any], names: Iterable[str], above: str = "") ->
         elif value is not None and any(name == one or name.endswith(f"_{one}") for one in wanted):
             found.append((f"{above}{name}", str(value)))
     return found
-
-
-def _hashes(prompts: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(f"prompt {name}", f"SHA-256 {digest}") for name, digest in prompts.items()]
 
 
 def _demonstrations(manifest: Manifest) -> list[tuple[str, str]]:

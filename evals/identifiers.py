@@ -97,11 +97,7 @@ def scan(cases: Iterable[Case | InvalidCase]) -> Scan:
 
 
 def keep(found: Scan, files: Sequence[str]) -> None:
-    """Remember that files were scanned, without a text of theirs.
-
-    Args:
-        found: Findings in all of them.
-        files: SHA-256 of each.
+    """Remember of files, by their SHA-256, that they were scanned and with what findings in all of them.
 
     Raises:
         OSError: It cannot be written.

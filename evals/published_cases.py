@@ -30,15 +30,8 @@ def scifact_cases(
     """Make a case of each pair of a claim and an abstract with evidence, in the order of the file.
 
     The claim is the question and the abstract the note; sentences of a rationale are essential, all others
-    are not relevant. They have no patient message.
-
-    Args:
-        claims: The claims, or a folder with one file of claims and one of abstracts.
-        corpus: The abstracts; None for the `corpus*.jsonl` next to the claims.
-        min_sentences: Minimum length of an abstract; shorter ones are left out.
-        part: Only this part of the pairs. No two parts share a claim or an abstract.
-        limit: A random choice of so many.
-        seed: Of that choice.
+    are not relevant. They have no patient message. Without `corpus` the abstracts are those next to the
+    claims, or in the same folder. No two parts share a claim or an abstract; `limit` is a random choice.
 
     Raises:
         InputError: A file cannot be read, or no pair is left.

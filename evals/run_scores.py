@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from cases.load import find_cases, sort_keys
 from cases.records import InvalidCase
@@ -78,53 +78,49 @@ def score_on(
     Raises:
         InputError: A local checkpoint or index cannot be used.
     """
-    return [*_score_by_key(run, gold, resources), *_verification(run)]
-
-
-def _score_by_key(
-    run: RunFolder, gold: Mapping[str, GoldCase], resources: MetricResources | None
-) -> list[ScoredTask]:
+    scored: Sequence[ScoredTask] = ()
     match find_system(run.manifest.system).score:
         case "archehr":
-            return [*score_predictions(list(predictions(run)), gold, resources=resources)]
+            scored = score_predictions(list(predictions(run)), gold, resources=resources)
         case "verdict":
-            return [*score_verdicts(run, gold)]
+            scored = score_verdicts(run, gold)
         case "biomedical":
-            return [*score_parts(gold, predictions_of_run(run))]
-        case _:
-            return []
+            scored = score_parts(gold, predictions_of_run(run))
+    return [*scored, *_verification(run)]
 
 
-def score_run(
-    run: RunFolder,
-    *,
-    keys: Sequence[Path] = (),
-    case_files: Sequence[Path] = (),
-    task: TaskName | None = None,
-    case_ids: str | None = None,
-    resources: MetricResources | None = None,
-    definitions: Definitions = OURS,
-) -> list[ScoredTask]:
-    """Score a run on one task, or on every task that it answers and its key knows of.
+class Asked(TypedDict, total=False):
+    """What of a run or a submission is scored, and how; without a field everything, in the usual way.
 
-    Unless one task is named, the verification of its answers is the last; it needs no key.
-
-    Args:
-        run: The run.
-        keys: Key files instead of the run's.
-        case_files: Case files instead of the run's.
+    Attributes:
+        keys: Key files; for a run instead of those that it recorded.
+        case_files: The same.
         task: Only this task or phase.
         case_ids: Only these cases, as `1-20,34`.
         resources: Local weights and indexes.
         definitions: How BioASQ's measures are counted.
+    """
+
+    keys: Sequence[Path]
+    case_files: Sequence[Path]
+    task: TaskName | None
+    case_ids: str | None
+    resources: MetricResources | None
+    definitions: Definitions
+
+
+def score_run(run: RunFolder, **asked: Unpack[Asked]) -> list[ScoredTask]:
+    """Score a run on one task, or on every task that it answers and its key knows of.
+
+    Unless one task is named, the verification of its answers is the last; it needs no key.
 
     Raises:
         ScoringError: Nothing can be scored.
         InputError: A file cannot be used.
     """
-    verified = [*_verification(run, case_ids)] if task is None else []
+    verified = [*_verification(run, asked.get("case_ids"))] if asked.get("task") is None else []
     try:
-        scored = _score_run_by_key(run, keys, case_files, task, case_ids, resources, definitions)
+        scored = _score_run_by_key(run, asked)
     except ScoringError as error:
         if not verified:
             raise
@@ -141,15 +137,8 @@ def _verification(run: RunFolder, case_ids: str | None = None) -> Iterator[Verif
         yield found
 
 
-def _score_run_by_key(
-    run: RunFolder,
-    keys: Sequence[Path],
-    case_files: Sequence[Path],
-    task: TaskName | None,
-    case_ids: str | None,
-    resources: MetricResources | None,
-    definitions: Definitions,
-) -> list[ScoredTask]:
+def _score_run_by_key(run: RunFolder, asked: Asked) -> list[ScoredTask]:
+    task = asked.get("task")
     family = family_of(run.path, task)
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
@@ -157,12 +146,10 @@ def _score_run_by_key(
         case None if family != "tasks":
             pass
         case _:
-            return [*_score_archehr(run, keys, case_files, task, case_ids, resources)]
-    gold = gold_of_run(run, (), case_files)
-    if case_ids is not None:
-        gold = only_cases(gold, wanted_ids(case_ids))
+            return [*_score_archehr(run, task, asked)]
+    gold = _only(gold_of_run(run, (), asked.get("case_files", ())), asked)
     if family == "questions":
-        return _score_bioasq(str(run.path), gold, predictions_of_run(run), task, definitions)
+        return _score_bioasq(str(run.path), gold, predictions_of_run(run), asked)
     if not (verdicts := score_verdicts(run, gold)):
         raise ScoringError(
             f"{run.path}: none of its questions is done and has a verdict in its case file. Give the file"
@@ -171,38 +158,27 @@ def _score_run_by_key(
     return [*verdicts]
 
 
-def score_submission(
-    path: Path,
-    *,
-    keys: Sequence[Path] = (),
-    case_files: Sequence[Path] = (),
-    task: TaskName | None = None,
-    case_ids: str | None = None,
-    resources: MetricResources | None = None,
-    definitions: Definitions = OURS,
-) -> list[ScoredTask]:
+def score_submission(path: Path, **asked: Unpack[Asked]) -> list[ScoredTask]:
     """Score a submission as its official scorer does, and refuse what that refuses.
 
     Raises:
         ScoringError: Its cases are not those of the key, an id is unknown, or nothing can be scored.
         InputError: A file cannot be used.
     """
-    family = family_of(path, task)
+    task = asked.get("task")
     match task:
         case "bioasq-a" | "bioasq-a+" | "bioasq-b":
             pass
-        case None if family == "questions":
+        case None if family_of(path) == "questions":
             pass
         case _:
             found = task or guess_task(read_entries(path))
             if found is None:
                 fault = "its form does not tell which task it is for; name it: --task TASK"
                 raise ScoringError(f"{path}: {fault}")
-            return [_score_archehr_file(path, found, keys, case_files, case_ids, resources)]
-    gold = read_gold([], case_files)
-    if case_ids is not None:
-        gold = only_cases(gold, wanted_ids(case_ids))
-    return _score_bioasq(str(path), gold, read_answers(path), task, definitions)
+            return [_score_archehr_file(path, found, asked)]
+    gold = _only(read_gold([], asked.get("case_files", ())), asked)
+    return _score_bioasq(str(path), gold, read_answers(path), asked)
 
 
 def run_scores(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> dict[str, Any]:
@@ -255,18 +231,11 @@ def flat_scores(scores: dict[str, Any]) -> Iterator[tuple[str, str]]:
                     yield f"{above} {name}".strip(), f"{value:.{digits}f}" + (f" [{ends}]" if ends else "")
 
 
-def _score_archehr(
-    run: RunFolder,
-    keys: Sequence[Path],
-    case_files: Sequence[Path],
-    task: Task | None,
-    case_ids: str | None,
-    resources: MetricResources | None,
-) -> list[ArchehrScores]:
+def _score_archehr(run: RunFolder, task: Task | None, asked: Asked) -> list[ArchehrScores]:
     """A case that failed or was not run is not an empty prediction: it leaves no overall score."""
-    key = whole_key(run, keys, case_files)
-    gold = _restricted(key.gold, case_ids)
-    scored = score_predictions(list(predictions(run)), gold, task, resources)
+    key = whole_key(run, asked.get("keys", ()), asked.get("case_files", ()))
+    gold = _some_of(key.gold, asked)
+    scored = score_predictions(list(predictions(run)), gold, task, asked.get("resources"))
     if not scored:
         needed = "; ".join(f"{name}: {TASKS[name].needs}" for name in sorted(TASKS))
         raise ScoringError(
@@ -274,8 +243,9 @@ def _score_archehr(
         )
     if labels_from_answers(run.manifest.system):
         scored = [replace(one, overall=None, notes=(*one.notes, _HAS_SEEN_ANSWERS)) for one in scored]
-    wanted = None if case_ids is None else wanted_ids(case_ids)
-    unreadable = [id_ for id_ in key.unreadable if wanted is None or id_ in wanted]
+    case_ids = asked.get("case_ids")
+    wanted = key.unreadable if case_ids is None else wanted_ids(case_ids)
+    unreadable = [id_ for id_ in key.unreadable if id_ in wanted]
     missing = [() if key.has_keys and not TASKS[one.task].in_case_files else unreadable for one in scored]
     return [
         _naming_missing(_noting_reviewers(one, run), run, its)
@@ -283,22 +253,15 @@ def _score_archehr(
     ]
 
 
-def _score_archehr_file(
-    path: Path,
-    task: Task,
-    keys: Sequence[Path],
-    case_files: Sequence[Path],
-    case_ids: str | None,
-    resources: MetricResources | None,
-) -> ArchehrScores:
+def _score_archehr_file(path: Path, task: Task, asked: Asked) -> ArchehrScores:
     made = ARCHEHR[task].read(path)
-    keys, case_files = sort_keys(keys, case_files)
+    keys, case_files = sort_keys(asked.get("keys", ()), asked.get("case_files", ()))
     in_case_files = TASKS[task].in_case_files and bool(case_files)
-    gold = _restricted(read_gold([] if in_case_files else keys, case_files), case_ids)
-    if case_ids is not None:
+    gold = _some_of(read_gold([] if in_case_files else keys, case_files), asked)
+    if asked.get("case_ids") is not None:
         made = [one for one in made if one.case_id in gold]
     _demand_same_cases(path, made, gold, case_files)
-    return score(task, made, gold, resources)
+    return score(task, made, gold, asked.get("resources"))
 
 
 def _naming_missing(scored: ArchehrScores, run: RunFolder, unreadable: Sequence[str]) -> ArchehrScores:
@@ -322,11 +285,16 @@ def _noting_reviewers(scored: ArchehrScores, run: RunFolder) -> ArchehrScores:
     return replace(scored, overall=None, notes=(*scored.notes, note))
 
 
-def _restricted(gold: Mapping[str, GoldCase], case_ids: str | None) -> Mapping[str, GoldCase]:
-    if case_ids is None:
-        return gold
-    wanted = only_cases(gold, wanted_ids(case_ids))
-    if not wanted:
+def _only(gold: Mapping[str, GoldCase], asked: Asked) -> Mapping[str, GoldCase]:
+    """The cases of a key that are asked for."""
+    case_ids = asked.get("case_ids")
+    return gold if case_ids is None else only_cases(gold, wanted_ids(case_ids))
+
+
+def _some_of(gold: Mapping[str, GoldCase], asked: Asked) -> Mapping[str, GoldCase]:
+    """The same, where at least one has to be in the key."""
+    wanted, case_ids = _only(gold, asked), asked.get("case_ids")
+    if case_ids is not None and not wanted:
         raise ScoringError(
             f"--case-ids: none of {case_ids!r} is among the {plural(len(gold), 'case')} of the key"
         )
@@ -355,13 +323,11 @@ def _demand_same_cases(
 
 
 def _score_bioasq(
-    origin: str,
-    gold: Mapping[str, GoldCase],
-    made: Sequence[BioasqPrediction],
-    task: TaskName | None,
-    definitions: Definitions,
+    origin: str, gold: Mapping[str, GoldCase], made: Sequence[BioasqPrediction], asked: Asked
 ) -> list[ScoredTask]:
-    scored = score_parts(gold, made, definitions, PARTS if task is None else PARTS_OF[task])
+    task = asked.get("task")
+    parts = PARTS if task is None else PARTS_OF[task]
+    scored = score_parts(gold, made, asked.get("definitions", OURS), parts)
     if not scored:
         raise ScoringError(
             f"{origin}: none of its questions has both, something said of it and gold in the question file."

@@ -85,13 +85,9 @@ class RunSubmission:
 def prepare(run: RunFolder, task: TaskName, *, fill_missing: bool = False) -> RunSubmission:
     """Collect a run's predictions and check them against its own cases.
 
-    Answers longer than BioASQ's limit are truncated, each with a fault.
-
-    Args:
-        run: Where predictions come from; its case files are read again to check the rules.
-        task: Selects the submitted part of each prediction.
-        fill_missing: Submit a case without a prediction as one of nothing, if at least one case has one: an
-            empty list in the tasks of `FILLABLE`, no answer in BioASQ.
+    Answers longer than BioASQ's limit are truncated, each with a fault. With `fill_missing` a case without a
+    prediction is submitted as one of nothing, if at least one case has one: as an empty list in the tasks of
+    `FILLABLE`, without an answer in BioASQ.
 
     Raises:
         InputError: The case files have moved or cannot be read.
@@ -178,10 +174,9 @@ def _prepare_archehr(run: RunFolder, task: Task, fill_missing: bool) -> RunSubmi
 def _prepare_phase(run: RunFolder, task: BioasqTask, fill_missing: bool) -> RunSubmission:
     settings = recorded_recipe(run.manifest).find_section(DocumentSettings)
     if settings is None:
-        fault = f"a run of {run.manifest.system!r} answers no questions of BioASQ"
-        return RunSubmission(
-            (), (Fault("refused", None, str(run.path), fault, "Give a run of a system that does"),)
-        )
+        what = f"a run of {run.manifest.system!r} answers no questions of BioASQ"
+        fault = Fault("refused", None, str(run.path), what, "Give a run of a system that does")
+        return RunSubmission((), (fault,))
     phase, what = settings.phase, _LACKS[task].what
     if {"bioasq-a": phase == "b", "bioasq-a+": phase != "both", "bioasq-b": phase == "a"}[task]:
         return RunSubmission((), (_lack_of_recipe(task, None, str(run.path), f"the run has {what}"),))
@@ -210,13 +205,9 @@ def _collect(
 ) -> RunSubmission:
     """Put the cases of a run into a submission, in their order, and check it.
 
-    Args:
-        run: The run.
-        task: The task.
-        having: Predictions that say something on the task, by case id.
-        empty: Makes a prediction of nothing for a case; None where cases must have one.
-        lacking: The fault of a completed case without output for the task.
-        shorten: Truncates texts that are too long, with a fault for each.
+    `having` has the predictions that say something on the task, by case id; `empty` makes one of nothing, and
+    is None where cases must have one; `lacking` gives the fault of a completed case without output for the
+    task; `shorten` truncates texts that are too long, with a fault for each.
     """
     lines = {line["case_id"]: line for line in run.cases()}
     known = {case.id: task.known_in_case(case) for case in recorded_cases(run.manifest)}
@@ -236,12 +227,12 @@ def _collect(
         elif empty is not None:
             made = empty(id_)
             filled.append(id_)
+        elif id_ in lines:
+            done = lines[id_]["status"] == "done"
+            faults.append(lacking(id_) if done else _undone(run, id_, lines[id_]))
+            continue
         else:
-            if id_ not in lines:
-                not_run.append(id_)
-            else:
-                done = lines[id_]["status"] == "done"
-                faults.append(lacking(id_) if done else _undone(run, id_, lines[id_]))
+            not_run.append(id_)
             continue
         try:
             entries.append(task.entry_of(made))

@@ -15,6 +15,7 @@ from cases.load import find_cases
 from cases.records import Case, InvalidCase
 from cases.texts import plural
 from evals.pages.page import render_page
+from evals.pages.tables import some
 from nodes.verification.support import Finding, MarkedSentence, Support, marked_sentence
 from ranking.rankers.ranker import Ranker
 from ranking.verify import Evidence, Verification, VerifiedLine, verify
@@ -129,10 +130,10 @@ def _find(path: Path, case_id: str | None) -> Case:
             return _usable(path, case)
         only = case
     if case_id is not None:
-        raise InputError(path, f"no case {case_id!r} in it", f"It has {_named(found)}")
+        raise InputError(path, f"no case {case_id!r} in it", f"It has {some(found, 5)}")
     if len(found) > 1:
         raise InputError(
-            path, f"has {plural(len(found), 'case')}", f"Choose one with --case: {_named(found)}"
+            path, f"has {plural(len(found), 'case')}", f"Choose one with --case: {some(found, 5)}"
         )
     return _usable(path, only)
 
@@ -141,10 +142,6 @@ def _usable(path: Path, case: Case | InvalidCase) -> Case:
     if isinstance(case, InvalidCase):
         raise InputError(*case.fault.split(": ", 1))
     return case
-
-
-def _named(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:5]) + (", ..." if ids[5:] else "")
 
 
 _DIGITS = 6
@@ -182,14 +179,15 @@ class Report:
         return [(line, finding, marked_sentence(finding)) for line, finding in pairs]
 
     def count(self, support: Support) -> int:
-        return sum(one["support"] == support for one in self.findings)
+        return count_support(self.findings, support)
 
     def as_json(self) -> dict[str, Any]:
         found = self.verification
+        source = json.dumps(list(found.sentences)).encode()
         return {
             "note": self.note,
             "source": self.source,
-            "source_sha256": sentences_sha256(found.sentences),
+            "source_sha256": hashlib.sha256(source).hexdigest(),
             "source_sentences": len(found.sentences),
             "ranker": self.ranker,
             "threshold": found.threshold,
@@ -219,12 +217,7 @@ class Report:
 
 
 def findings_of(verification: Verification, ids: Sequence[str]) -> list[Finding]:
-    """Lines as findings; a ranker does not know contradiction.
-
-    Args:
-        verification: The lines.
-        ids: Of the sentences of the source.
-    """
+    """Lines as findings, by the ids of the sentences of the source; a ranker does not know contradiction."""
     return [
         Finding(
             id=str(number),
@@ -238,9 +231,9 @@ def findings_of(verification: Verification, ids: Sequence[str]) -> list[Finding]
     ]
 
 
-def sentences_sha256(sentences: Sequence[str]) -> str:
-    """Digest of a source as it was split."""
-    return hashlib.sha256(json.dumps(list(sentences)).encode()).hexdigest()
+def count_support(findings: Sequence[Finding], support: Support) -> int:
+    """How many lines have it."""
+    return sum(one["support"] == support for one in findings)
 
 
 def render(report: Report, back: str | None = None) -> str:
@@ -254,37 +247,27 @@ def render(report: Report, back: str | None = None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedAnswer:
-    """The support of the sentences of one answer, in their order."""
-
-    case_id: str
-    findings: Sequence[Finding]
-
-    def count(self, support: Support) -> int:
-        return sum(one["support"] == support for one in self.findings)
-
-
 @dataclass(slots=True)
 class RunVerification:
     """All answers of a run.
 
     Attributes:
+        answers: The support of the sentences of each answer, in their order, by case.
         without_answer: Ids of the cases that are not done or have no answer; they are not counted.
         by_probability: Whether support is decided by the ranker's scores.
     """
 
-    answers: list[VerifiedAnswer] = field(default_factory=list)
+    answers: dict[str, list[Finding]] = field(default_factory=dict)
     without_answer: list[str] = field(default_factory=list)
     by_probability: bool = False
 
     def count(self, support: Support) -> int:
-        return sum(answer.count(support) for answer in self.answers)
+        return sum(count_support(findings, support) for findings in self.answers.values())
 
     @property
     def sentences(self) -> int:
         """Number of sentences in all answers."""
-        return sum(len(answer.findings) for answer in self.answers)
+        return sum(map(len, self.answers.values()))
 
     @property
     def rate(self) -> float | None:
@@ -300,7 +283,8 @@ class RunVerification:
             "supported_rate": self.rate,
             "without_answer": self.without_answer,
             "by_case": {
-                one.case_id: {support: one.count(support) for support in SUPPORTS} for one in self.answers
+                case_id: {support: count_support(findings, support) for support in SUPPORTS}
+                for case_id, findings in self.answers.items()
             },
         }
 
@@ -321,7 +305,7 @@ def verify_run(
             lines, source = pair
             verified = verify(ranker, lines, source.sentences, threshold=threshold)
             found.by_probability = verified.threshold is not None
-            found.answers.append(VerifiedAnswer(case_id, findings_of(verified, source.ids)))
+            found.answers[case_id] = findings_of(verified, source.ids)
         report(number)
     return found
 

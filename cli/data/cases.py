@@ -68,6 +68,7 @@ def import_(
 
     from cases.formats.note_files import import_notes
     from cases.formats.plain_jsonl import write_jsonl
+    from evals.pages.tables import some
     from serving.policy.policy import PolicyError, find_policies, keep_beside
     from storage.errors import InputError
 
@@ -99,7 +100,7 @@ def import_(
         for path, names in found.unused.items():
             print_line(f"{path}: not read: {plural(len(names), 'column')} ({', '.join(names)})", "yellow")
         if found.unread:
-            files = ", ".join(map(str, found.unread[:_FAULTS])) + (", ..." if found.unread[_FAULTS:] else "")
+            files = some([str(path) for path in found.unread], _FAULTS)
             print_line(f"not read: {plural(len(found.unread), 'file')} ({files})", "yellow", soft_wrap=True)
         print_line(
             f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cli.progress import Progress
+    from retrieval.building import Built
     from retrieval.building import Progress as Step
     from retrieval.corpus.corpus import Corpus
     from retrieval.corpus.manifest import Manifest
@@ -70,16 +71,25 @@ def build(
         built = build_corpus(paths, out, options, report=build_report(shown))
     _print_faults(built.manifest, out)
 
+    unchanged = "this corpus is finished, and its files are as they were"
+    return build_result(built, "corpus", out, _what(built.manifest), _summary(built.manifest, out), unchanged)
+
+
+def build_result(
+    built: Built[Any], kind: str, out: Path, what: str, summary: dict[str, Any], unchanged: str
+) -> Result:
+    """Result of a build of a corpus or an index; `unchanged` says what a finished one is."""
+
     def print_built() -> None:
         if built.unchanged:
-            print_line("unchanged: this corpus is finished, and its files are as they were")
+            print_line(f"unchanged: {unchanged}")
         elif built.found:
             print_line(f"continued after {plural(built.found, 'document')}")
-        print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
-        print_line(f'next: evigraph corpus search {out} "QUESTION"', soft_wrap=True)
+        print_line(f"{what} in {out}", soft_wrap=True)
+        print_line(f'next: evigraph {kind} search {out} "QUESTION"', soft_wrap=True)
 
     state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
-    return Result({**state, **_summary(built.manifest, out)}, print_built)
+    return Result({**state, **summary}, print_built)
 
 
 def build_report(shown: Progress) -> Callable[[Step], None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.data.corpus import build_report, print_hits, size
+from cli.data.corpus import build_report, build_result, print_hits, size
 from cli.flags import DataFlags
 from cli.terminal import Result, plural, print_facts, print_line
 from retrieval.index.connect_store import store_help
@@ -71,16 +71,8 @@ def build(
     with progress() as shown:
         built = asyncio.run(build_index(corpus, out, options, report=build_report(shown)))
 
-    def print_built() -> None:
-        if built.unchanged:
-            print_line("unchanged: this index is finished, and its corpus is as it was")
-        elif built.found:
-            print_line(f"continued after {plural(built.found, 'document')}")
-        print_line(f"{_what(built.manifest)} in {out}", soft_wrap=True)
-        print_line(f'next: evigraph index search {out} "QUESTION"', soft_wrap=True)
-
-    state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
-    return Result({**state, **_summary(built.manifest, out)}, print_built)
+    unchanged = "this index is finished, and its corpus is as it was"
+    return build_result(built, "index", out, _what(built.manifest), _summary(built.manifest, out), unchanged)
 
 
 @index.command("search")

@@ -71,9 +71,7 @@ def rank(
     Example: evigraph rank bm25 cases.xml --out ranked.jsonl
     """
     from cli.progress import progress
-    from evals.rankings.by_cutoff import as_json as cutoff_objects
-    from evals.rankings.by_cutoff import cutoff_table, score_by_cutoff
-    from evals.rankings.scores import score_rows
+    from evals.rankings.scores import cutoff_table, cutoffs_as_json, score_by_cutoff, score_rows
     from evals.submissions import check_target, write_ranked
     from ranking.cutoffs import cutoff_text
     from ranking.rank_file import ROW, PartialFile, rank_examples
@@ -90,8 +88,8 @@ def rank(
     kept: list[RankedRow] = []
     try:
         with progress("examples", len(examples)) as shown:
-            rows = _shown(rank_examples(loaded, rule, examples, file), shown)
-            scores = score_rows(_kept(rows, kept) if submission or by_cutoff else rows)
+            rows = rank_examples(loaded, rule, examples, file)
+            scores = score_rows(_shown(rows, shown, kept if submission or by_cutoff else None))
         if file is not None:
             file.finish(ROW)
     except KeyboardInterrupt:
@@ -117,7 +115,7 @@ def rank(
             print_table(cutoff_table(cutoffs))
 
     fields = _fields(loaded.identity, rule, split, scores, out, written)
-    content = {**fields, "by_cutoff": cutoff_objects(cutoffs)} if by_cutoff else fields
+    content = {**fields, "by_cutoff": cutoffs_as_json(cutoffs)} if by_cutoff else fields
     return Result(content, print_ranked, int(bool(faults)))
 
 
@@ -152,21 +150,21 @@ def _examples(
     return held_out_examples(examples, record.share, record.seed, record.groups_sha256)
 
 
-def _shown(rows: Iterable[RankedRow], progress: Progress) -> Iterator[RankedRow]:
+def _shown(
+    rows: Iterable[RankedRow], progress: Progress, kept: list[RankedRow] | None
+) -> Iterator[RankedRow]:
     for done, row in enumerate(rows, start=1):
         progress.advance(done)
-        yield row
-
-
-def _kept(rows: Iterable[RankedRow], kept: list[RankedRow]) -> Iterator[RankedRow]:
-    for row in rows:
-        kept.append(row)
+        if kept is not None:
+            kept.append(row)
         yield row
 
 
 def _fields(
     ranker: str, rule: Cutoff, split: str, scores: RankingScores, out: Path | None, submission: Path | None
 ) -> dict[str, Any]:
+    from evals.pages.tables import interval_object
+
     return {
         "ranker": ranker,
         "cutoff": rule.model_dump(),
@@ -178,10 +176,7 @@ def _fields(
         "selected": scores.selected,
         "cut_sentences": scores.cut_sentences,
         "cut_queries": scores.cut_queries,
-        "scores": {
-            name: {"value": its.value, "interval": None if its.method == "none" else [its.low, its.high]}
-            for name, its in scores.values.items()
-        },
+        "scores": {name: interval_object(its) for name, its in scores.values.items()},
         "file": str(out) if out else None,
         "submission": str(submission) if submission else None,
     }
@@ -190,6 +185,7 @@ def _fields(
 def _print(
     ranker: str, rule: Cutoff, scores: RankingScores, out: Path | None, submission: Path | None
 ) -> None:
+    from evals.pages.tables import POINTS
     from ranking.cutoffs import cutoff_text
 
     print_line(
@@ -204,11 +200,7 @@ def _print(
         print_line(f"weak labels are not scored against: {plural(scores.weak, 'example')}", "yellow")
     if scores.values:
         values = [
-            (
-                name.replace("_", " "),
-                f"{its.value:.2f}",
-                "" if its.method == "none" else f"[{its.low:.2f}, {its.high:.2f}]",
-            )
+            (name.replace("_", " "), POINTS.number(its.value), POINTS.bracket(its))
             for name, its in scores.values.items()
         ]
         print_rows((plural(scores.scored, "example"), "", "95 %"), values, right=("",))

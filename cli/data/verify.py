@@ -141,7 +141,7 @@ def _whole_run(run: Path, ranker: str, min_probability: float | None, rows: int,
 
     def print_found() -> None:
         marked = [
-            (one.case_id, marked_sentence(finding)) for one in found.answers for finding in one.findings
+            (case_id, marked_sentence(one)) for case_id, findings in found.answers.items() for one in findings
         ]
         bare = [(case_id, sentence) for case_id, sentence in marked if sentence.mark]
         for case_id, sentence in bare[:rows]:

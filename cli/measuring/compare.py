@@ -15,7 +15,6 @@ from cli.terminal import Result, plural, print_message
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from evals.compare.comparison import Comparison
     from evals.metrics.text_metric import MetricResources
     from evals.scoring.gold import GoldCase
     from runs.record.folder import RunFolder
@@ -100,7 +99,10 @@ def compare(
     judged_by = Settings(resamples=resamples, seed=seed, candidates=candidates)
     comparison = compare_runs(first, second, (one, other), labels, judged_by)
     if html is not None:
-        _write_page(html, comparison, rows, texts)
+        from evals.compare.render import render
+        from evals.pages.page import write_page
+
+        write_page(html, render(comparison, rows=max(rows, 50), with_texts=texts))
         for path in (run_a, run_b) if texts else ():
             record_if_possible(path, "exported", what="answers that differ", to=str(html))
     content = comparison.as_json() | {"html": None if html is None else str(html)}
@@ -129,10 +131,3 @@ def _matrix(
         write_page(html, render_matrix(matrix))
     content = matrix.as_json() | {"html": None if html is None else str(html)}
     return Result(content, lambda: print_matrix(matrix, rows=rows, worst_first=worst_first, page=html))
-
-
-def _write_page(path: Path, comparison: Comparison, rows: int, texts: bool) -> None:
-    from evals.compare.render import render
-    from evals.pages.page import write_page
-
-    write_page(path, render(comparison, rows=max(rows, 50), with_texts=texts))

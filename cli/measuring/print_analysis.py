@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cases.texts import plural
-from cli.terminal import output, print_line, print_table
+from cli.terminal import print_line, print_table
 from evals.analysis.attribution import AttributionSweep
-from evals.analysis.intents import IntentScores
-from evals.analysis.reflection import ReflectionChanges
 from evals.analysis.render import attribution_table, score_table
-from evals.analysis.report import Analysis
+from evals.analysis.report import Analysis, IntentScores, ReflectionChanges
 from evals.analysis.sweep import EvidenceScores
 from evals.analysis.voted_cases import Agreement
 from evals.pages.page import FEW_CASES
@@ -22,12 +20,11 @@ _NO_KEY = "without labels in a key nothing can be scored; give one: --key KEY"
 
 def print_analysis(found: Analysis) -> None:
     """Every part that there is."""
-    console = output()
     print_line(
         f"{found.run}: {plural(found.cases, 'case')} with votes, {found.labelled_cases:,} of them in a key"
     )
     if found.weak_cases:
-        console.print(weak_note(found.weak_cases, found.labelled_cases))
+        print_line(weak_note(found.weak_cases, found.labelled_cases))
     if found.by_threshold:
         _print_scores("vote thresholds", found.by_threshold, found.threshold)
         if found.adaptive:
@@ -51,7 +48,7 @@ def print_analysis(found: Analysis) -> None:
     if found.intents is not None:
         _print_intents(found.intents)
     if not found.by_threshold:
-        console.print(_NO_KEY)
+        print_line(_NO_KEY)
 
 
 def _print_scores(title: str, rows: Sequence[EvidenceScores], threshold: int | None = None) -> None:
@@ -73,7 +70,7 @@ def _scores(scores: PrecisionRecallF1) -> str:
 
 def _print_agreement(agreement: Agreement, votes: int) -> None:
     alpha = "not defined: all votes are alike" if agreement.alpha is None else f"{agreement.alpha:.3f}"
-    output().print("\n[bold]agreement of votes[/bold]")
+    print_line("\nagreement of votes", "bold")
     print_line(
         f"  Krippendorff's alpha {alpha}; {100 * agreement.unanimous:.1f} % of"
         f" {plural(agreement.sentences, 'sentence')} unanimous; {100 * agreement.pairwise:.1f} % of pairs of"
@@ -84,8 +81,8 @@ def _print_agreement(agreement: Agreement, votes: int) -> None:
 
 
 def _print_reflection(changes: ReflectionChanges) -> None:
-    output().print("\n[bold]self-reflection[/bold]")
-    output().print(
+    print_line("\nself-reflection", "bold")
+    print_line(
         f"  changed {changes.changed_votes:,} of {plural(changes.votes, 'vote')}; labels added"
         f" {changes.added:,}"
         + (f" ({changes.added_right:,} rightly)" if changes.added_right is not None else "")
@@ -98,7 +95,7 @@ def _print_reflection(changes: ReflectionChanges) -> None:
 
 
 def _print_intents(scores: IntentScores) -> None:
-    output().print("\n[bold]intents[/bold]")
+    print_line("\nintents", "bold")
     print_line(
         f"  accuracy {100 * scores.accuracy:.1f} ({100 * scores.accuracy_with_secondary:.1f} with the"
         f" secondary), macro F1 {100 * scores.macro_f1:.1f} on {plural(scores.cases, 'case')}"
@@ -110,12 +107,11 @@ def _print_intents(scores: IntentScores) -> None:
 
 def print_attribution(found: AttributionSweep) -> None:
     """A row for each threshold and each set of weights."""
-    console = output()
     print_line(
         f"{found.run}: {plural(found.cases, 'case')} attributed, {found.labelled_cases:,} of them in a key"
     )
     if not found.rows:
-        console.print(_NO_KEY)
+        print_line(_NO_KEY)
         return
     print_line()
     print_table(attribution_table(found), title="attribution threshold")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table as Grid
 
 from cases.texts import plural
@@ -21,18 +20,17 @@ from evals.pages.tables import Column, Table
 
 def print_comparison(comparison: Comparison, *, rows: int, page: Path | None) -> None:
     """Scores, cases, changes and cautions, at most `rows` rows of each list."""
-    console = output()
-    _runs(console, comparison)
+    _runs(comparison)
     for task in comparison.tasks:
-        _scores(console, comparison, task)
-    _labels(console, comparison)
+        _scores(comparison, task)
+    _labels(comparison)
     gained, lost = by_gain(comparison.changes)
-    _cases(console, "gained", gained, rows)
-    _cases(console, "lost", lost, rows)
-    _counts(console, "routes", route_changes(comparison.changes), len(comparison.changes), rows)
-    _counts(console, "intents", intent_changes(comparison.changes), len(comparison.changes), rows)
-    _settings(console, comparison, rows)
-    _usage(console, comparison)
+    _cases("gained", gained, rows)
+    _cases("lost", lost, rows)
+    _counts("routes", route_changes(comparison.changes), len(comparison.changes), rows)
+    _counts("intents", intent_changes(comparison.changes), len(comparison.changes), rows)
+    _settings(comparison, rows)
+    _usage(comparison)
     for caution in comparison.cautions:
         print_line(f"! {caution}", "yellow")
     for line in _next(comparison, gained, lost, page):
@@ -49,12 +47,12 @@ def print_matrix(matrix: Matrix, *, rows: int, worst_first: bool, page: Path | N
     print_line()
     table = matrix.cases_table(worst_first=worst_first, most=rows)
     print_table(table, below=True)
-    _rest(output(), len(matrix.case_ids), rows)
+    _rest(len(matrix.case_ids), rows)
     if page is not None:
         print_line(f"page  {page}")
 
 
-def _runs(console: Console, comparison: Comparison) -> None:
+def _runs(comparison: Comparison) -> None:
     grid = Grid.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -63,35 +61,33 @@ def _runs(console: Console, comparison: Comparison) -> None:
         grid.add_row(name, safe(f"{run.name}  ({run.manifest.system}; {', '.join(models) or 'no model'})"))
     changed = sum(change.answer_changed for change in comparison.changes)
     grid.add_row("cases", f"{len(comparison.changes):,} done in both; {plural(changed, 'answer')} changed")
-    console.print(grid)
+    output().print(grid)
 
 
-def _scores(console: Console, comparison: Comparison, task: TaskDifferences) -> None:
+def _scores(comparison: Comparison, task: TaskDifferences) -> None:
     level = f"{comparison.judged_by.level:.4g}"
-    console.print()
-    console.print(
-        safe(f"{task.task}: {plural(task.cases, 'case')} scored in both; intervals at {level}", "bold")
-    )
+    print_line()
+    print_line(f"{task.task}: {plural(task.cases, 'case')} scored in both; intervals at {level}", "bold")
     print_table(metric_table(task, with_sides=False))
     rest = sum(not one.main for one in task.metrics)
     if rest:
-        console.print(safe(f"{rest} more metrics: --json or --html FILE", "dim"))
+        print_line(f"{rest} more metrics: --json or --html FILE", "dim")
     if (line := verdict(task)) is not None:
-        console.print(safe(line, "bold"))
+        print_line(line, "bold")
 
 
-def _labels(console: Console, comparison: Comparison) -> None:
+def _labels(comparison: Comparison) -> None:
     labels = comparison.labels
-    console.print()
+    print_line()
     if labels.sentences:
         kappa = "undefined" if labels.kappa is None else f"{labels.kappa:.3f}"
-        console.print(
+        print_line(
             f"labels   {labels.equal:,} of {plural(labels.sentences, 'sentence')} alike, kappa {kappa};"
             f" essential {labels.essential[0]:,} in A, {labels.essential[1]:,} in B"
         )
 
 
-def _cases(console: Console, title: str, changes: Sequence[CaseChange], rows: int) -> None:
+def _cases(title: str, changes: Sequence[CaseChange], rows: int) -> None:
     if not changes:
         return
     heads = [Column("case", "text"), *(Column(name, wraps=False) for name in ("A", "B", "B - A"))]
@@ -102,49 +98,47 @@ def _cases(console: Console, title: str, changes: Sequence[CaseChange], rows: in
         sentences = "; ".join(f"{name} {' '.join(ids)}" for name, ids in named if ids)
         both = (f"{100 * one:.1f}" for one in (change.f1.first, change.f1.second))
         shown.append([change.case_id, *both, f"{100 * change.f1.gain:+.1f}", sentences])
-    console.print()
-    console.print(safe(f"{title}: {plural(len(changes), 'case')}, by strict F1", "bold"))
+    print_line()
+    print_line(f"{title}: {plural(len(changes), 'case')}, by strict F1", "bold")
     print_table(Table([*heads, Column("sentences", "text")], shown))
-    _rest(console, len(changes), rows)
+    _rest(len(changes), rows)
 
 
-def _counts(
-    console: Console, title: str, counts: Mapping[tuple[str, str], int], cases: int, rows: int
-) -> None:
+def _counts(title: str, counts: Mapping[tuple[str, str], int], cases: int, rows: int) -> None:
     if not counts:
         return
-    console.print()
-    console.print(safe(f"{title}: {sum(counts.values()):,} of {plural(cases, 'case')} changed", "bold"))
+    print_line()
+    print_line(f"{title}: {sum(counts.values()):,} of {plural(cases, 'case')} changed", "bold")
     for (first, second), count in list(counts.items())[:rows]:
         if first or second:
-            console.print(safe(f"{count:6,}  A: {first or '-'}  |  B: {second or '-'}"))
+            print_line(f"{count:6,}  A: {first or '-'}  |  B: {second or '-'}")
         else:
-            console.print(f"{count:6,}  the same steps, in another order or number")
-    _rest(console, len(counts), rows)
+            print_line(f"{count:6,}  the same steps, in another order or number")
+    _rest(len(counts), rows)
 
 
-def _settings(console: Console, comparison: Comparison, rows: int) -> None:
-    console.print()
+def _settings(comparison: Comparison, rows: int) -> None:
+    print_line()
     if not comparison.settings:
-        console.print("settings  no difference is recorded")
+        print_line("settings  no difference is recorded")
         return
     print_line(f"A and B differ in {in_words(comparison.settings)}")
     print_table(setting_table(comparison.settings, "settings that differ", rows))
-    _rest(console, len(comparison.settings), rows)
+    _rest(len(comparison.settings), rows)
 
 
-def _usage(console: Console, comparison: Comparison) -> None:
-    console.print()
+def _usage(comparison: Comparison) -> None:
+    print_line()
     for name, usage in zip("AB", comparison.usage, strict=True):
-        console.print(
+        print_line(
             f"used in {name}  {plural(usage.calls, 'call')}, {plural(usage.input_tokens, 'token')} read,"
             f" {usage.output_tokens:,} written"
         )
 
 
-def _rest(console: Console, count: int, rows: int) -> None:
+def _rest(count: int, rows: int) -> None:
     if count > rows:
-        console.print(safe(f"... and {count - rows:,} more: --rows {count} shows all", "dim"))
+        print_line(f"... and {count - rows:,} more: --rows {count} shows all", "dim")
 
 
 def _next(

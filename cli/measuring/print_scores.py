@@ -15,9 +15,8 @@ from evals.scoring.tasks import TASKS
 from evals.scoring.verified_answers import VerificationScores
 from evals.statistics.bootstrap import Interval
 from evals.verdicts.scores import VerdictScores
+from ranking.measures import PARTS
 
-_PARTS = ("precision", "recall", "f1")
-_AVERAGES = ("micro", "macro")
 _WORST = 10
 """Cases that a list of the worst has."""
 
@@ -63,8 +62,8 @@ def _sets(values: Mapping[str, float], intervals: Mapping[str, Interval]) -> Tab
     rows = []
     for name in values:
         prefix, _, part = name.rpartition("_")
-        if part == "precision" and prefix.rpartition("_")[2] in _AVERAGES:
-            parts = [POINTS.number(values[f"{prefix}_{one}"]) for one in _PARTS]
+        if part == "precision" and prefix.rpartition("_")[2] in ("micro", "macro"):
+            parts = [POINTS.number(values[f"{prefix}_{one}"]) for one in PARTS]
             rows.append([prefix.replace("_", " "), *parts, POINTS.bracket(intervals.get(f"{prefix}_f1"))])
     return Table([*columns("", "precision", "recall", "F1"), Column("F1, 95 %", "text")], rows)
 
@@ -73,7 +72,7 @@ def _texts(one: ArchehrScores, intervals: Mapping[str, Interval]) -> Table:
     rows = [
         [name, POINTS.number(value), POINTS.bracket(intervals.get(name))]
         for name, value in one.shown.items()
-        if name.rpartition("_")[2] not in _PARTS and not name.startswith("overall")
+        if name.rpartition("_")[2] not in PARTS and not name.startswith("overall")
     ]
     rows += [[name, NO_VALUE, f"not computed: {reason}"] for name, reason in one.not_computed.items()]
     return Table([*columns("", ""), Column("", "text")], rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -83,7 +83,7 @@ def score(
     """
     from cli.measuring.print_scores import print_scores
     from evals.bioasq.parts import Definitions
-    from evals.run_scores import family_of, is_run, score_run, score_submission, scores_object
+    from evals.run_scores import Asked, family_of, is_run, score_run, score_submission, scores_object
     from runs.record.folder import RunFolder
     from runs.record.purged import purged_of
     from storage.errors import InputError
@@ -103,12 +103,10 @@ def score(
         if family == "questions":
             raise typer.BadParameter("give the questions with their gold: --cases QUESTIONS.json")
         raise typer.BadParameter("give its key: --key KEY, or --cases FILE with a key in the same folder")
-    how: dict[str, Any] = {"keys": keys, "case_files": case_files, "task": task, "case_ids": case_ids}
-    how |= {
-        "resources": metrics.resources,
-        "definitions": Definitions(bioasq_compat, map_divisor, rouge_su4),
-    }
-    scored = score_run(RunFolder(predictions), **how) if of_run else score_submission(predictions, **how)
+    asked: Asked = {"keys": keys, "case_files": case_files, "task": task, "case_ids": case_ids}
+    asked["resources"] = metrics.resources
+    asked["definitions"] = Definitions(bioasq_compat, map_divisor, rouge_su4)
+    scored = score_run(RunFolder(predictions), **asked) if of_run else score_submission(predictions, **asked)
     return Result(
         {"predictions": str(predictions), **scores_object(family, scored, worst_first=worst_first)},
         lambda: print_scores(str(predictions), scored, worst_first=worst_first),

@@ -83,15 +83,6 @@ class AttributionSweep:
 Attributions = Mapping[str, Sequence[Attribution]]
 
 
-def read_attributions(run: RunFolder) -> dict[str, Attributions]:
-    """Scores of pairs, for each completed case with attributions."""
-    return {
-        line["case_id"]: line["attributions"]
-        for line in run.cases()
-        if line["status"] == "done" and line.get("attributions") is not None
-    }
-
-
 def was_attributed(run: RunFolder) -> bool:
     """Whether any case has attributions."""
     return any(line.get("attributions") is not None for line in run.cases())
@@ -103,7 +94,11 @@ def attribution_sweep(run: RunFolder, gold: Mapping[str, GoldCase]) -> Attributi
     Raises:
         ScoringError: No answer of the run was attributed.
     """
-    found = read_attributions(run)
+    found: dict[str, Attributions] = {
+        line["case_id"]: line["attributions"]
+        for line in run.cases()
+        if line["status"] == "done" and line.get("attributions") is not None
+    }
     if not found:
         raise ScoringError(f"{run.path}: no answer of this run was attributed after it was written")
     settings = CitationSettings.model_validate(run.manifest.recipe.get("citation", {}))

@@ -61,7 +61,7 @@ def scores_in_percent(value: Any) -> Any:
 
 def labelled(cases: Sequence[VotedCase]) -> list[VotedCase]:
     """The cases that the key labels."""
-    return [case for case in cases if case.gold is not None and case.gold.labels]
+    return [case for case in cases if case.gold.labels]
 
 
 def chosen_at(case: VotedCase, threshold: int, votes: int) -> frozenset[str]:
@@ -91,7 +91,6 @@ def evidence_scores(
     """Scores of one choice of sentences on labelled cases."""
     strict, lenient = [], []
     for case, ids in zip(cases, chosen, strict=True):
-        assert case.gold is not None
         strict.append(count(ids, case.gold.essential))
         lenient.append(count(ids - case.gold.supplementary, case.gold.essential))
     return EvidenceScores(
@@ -140,5 +139,4 @@ def _counted(cases: Sequence[VotedCase], votes: int) -> Counted:
 
 
 def _counts(case: VotedCase, threshold: int, votes: int) -> Counts:
-    assert case.gold is not None
     return count(chosen_at(case, threshold, votes), case.gold.essential)

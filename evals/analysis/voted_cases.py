@@ -34,7 +34,7 @@ class VotedCase:
         asked: Number of requested votes, including failed ones and a ranker's.
         evidence: Sentence ids of each evidence setting.
         intent: The predicted primary intent; None where none was predicted.
-        gold: The case's key.
+        gold: The case's key; without labels where the key does not have it.
         votes: Each vote of the model before and after reflection; empty unless asked for.
         ranked: Sentence ids of the ranker's vote; None where none voted.
         ranker_weight: Votes that it counts for.
@@ -46,7 +46,7 @@ class VotedCase:
     asked: int
     evidence: Mapping[str, frozenset[str]]
     intent: str | None
-    gold: GoldCase | None
+    gold: GoldCase
     votes: tuple[LabelledVote, ...] = field(default=())
     ranked: frozenset[str] | None = None
     ranker_weight: int = 0
@@ -66,27 +66,26 @@ def read_voted_cases(
         for case_id, lines in (run.passes() if with_votes else ())
     }
     weight = evidence_settings(run).ranker_weight
-    return [
-        _voted_case(line, gold.get(line["case_id"]), votes.get(line["case_id"], ()), weight)
-        for line in run.cases()
-        if line["status"] == "done" and line.get("usable_votes")
-    ]
-
-
-def _voted_case(line: Line, gold: GoldCase | None, votes: tuple[LabelledVote, ...], weight: int) -> VotedCase:
-    ranked, asked = line.get("ranker_vote"), line.get("asked_votes")
-    return VotedCase(
-        case_id=line["case_id"],
-        counts=line["vote_counts"],
-        usable=line["usable_votes"],
-        asked=asked + weight if asked else line["usable_votes"],
-        evidence={name: frozenset(ids) for name, ids in line["evidence"].items()},
-        intent=(line.get("intent") or {}).get("primary"),
-        gold=gold,
-        votes=votes,
-        ranked=frozenset(ranked["essential"]) if ranked else None,
-        ranker_weight=weight,
-    )
+    found = []
+    for line in run.cases():
+        if line["status"] != "done" or not line.get("usable_votes"):
+            continue
+        case_id, ranked, asked = line["case_id"], line.get("ranker_vote"), line.get("asked_votes")
+        found.append(
+            VotedCase(
+                case_id=case_id,
+                counts=line["vote_counts"],
+                usable=line["usable_votes"],
+                asked=asked + weight if asked else line["usable_votes"],
+                evidence={name: frozenset(ids) for name, ids in line["evidence"].items()},
+                intent=(line.get("intent") or {}).get("primary"),
+                gold=gold.get(case_id) or GoldCase(case_id),
+                votes=votes.get(case_id, ()),
+                ranked=frozenset(ranked["essential"]) if ranked else None,
+                ranker_weight=weight,
+            )
+        )
+    return found
 
 
 def votes_of_pass(lines: list[Line]) -> Iterator[tuple[int, LabelledVote]]:
@@ -135,21 +134,16 @@ def vote_agreement(cases: Sequence[VotedCase], votes: int) -> Agreement | None:
     counts = np.asarray(rows)
     totals = counts.sum(axis=1)
     agreeing = (counts * (counts - 1)).sum(axis=1) / (totals * (totals - 1))
-    alike = not counts.sum(axis=0).all()
+    alpha = None
+    if counts.sum(axis=0).all():
+        alpha = float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
+    by_count = Counter(number for case in cases if case.usable == votes for number in case.counts.values())
     return Agreement(
         sentences=len(rows),
-        alpha=None
-        if alike
-        else float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal")),
+        alpha=alpha,
         unanimous=float((counts.min(axis=1) == 0).mean()),
         pairwise=float(agreeing.mean()),
-        by_count=dict(
-            sorted(
-                Counter(
-                    number for case in cases if case.usable == votes for number in case.counts.values()
-                ).items()
-            )
-        ),
+        by_count=dict(sorted(by_count.items())),
     )
 
 

@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.live import Tap
@@ -74,16 +73,15 @@ def result(achieved: Sequence[float], requests: int, options: Options) -> Result
         raise BenchError(f"the run sent {requests} requests and the ideal schedule has {planned}")
     steps = shortest(options.cases, options.max_connections)
     ideal = steps * options.seconds
-    details: dict[str, Any] = {
-        "requests": requests,
-        "ideal_steps": steps,
-        "bound_seconds": bound(options.cases, options.max_connections) * options.seconds,
-    }
     return Result(
         "latency",
         Part("ideal schedule", "s", (ideal,) * len(achieved)),
         Part("batch run, first request to last reply", "s", tuple(achieved)),
-        details=details,
+        details={
+            "requests": requests,
+            "ideal_steps": steps,
+            "bound_seconds": bound(options.cases, options.max_connections) * options.seconds,
+        },
     )
 
 
@@ -106,8 +104,9 @@ def shortest(cases: int, machines: int, calls: Mapping[str, Sequence[str]] = CAL
     return min(by_level, by_case)
 
 
-def bound(cases: int, machines: int, calls: Mapping[str, Sequence[str]] = CALLS_OF_A_CASE) -> int:
+def bound(cases: int, machines: int) -> int:
     """Steps that no schedule can beat: all machines always busy, and the longest path of a case."""
+    calls = CALLS_OF_A_CASE
     return max(math.ceil(cases * len(calls) / machines), max(_remaining(calls).values()))
 
 

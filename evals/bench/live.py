@@ -97,7 +97,10 @@ class Tap:
             sent = Sent(request.role, request.case_id, body, time.perf_counter())
             self.requests.append(sent)
             if not self.sends:
-                return _made_up(request)
+                prompt = [(message.role, message.text) for message in request.messages]
+                name, schema = request.reply.name, request.schema
+                texts = [made_up_text(prompt, sample, name, schema) for sample in request.samples]
+                return [Answer(text, "stop", 0, 0) for text in texts]
             response = await post(body)
             sent.ended = time.perf_counter()
             sent.usage = response.get("usage") or {}
@@ -109,12 +112,6 @@ class Tap:
     def seconds(self) -> float:
         """From the first request sent to the last reply."""
         return elapsed(self.requests)
-
-
-def _made_up(request: AnyRequest) -> list[Answer]:
-    prompt = [(message.role, message.text) for message in request.messages]
-    texts = [made_up_text(prompt, sample, request.reply.name, request.schema) for sample in request.samples]
-    return [Answer(text, "stop", 0, 0) for text in texts]
 
 
 def api_key() -> str:
@@ -151,15 +148,9 @@ class Live:
     recipe: Recipe
     limits: Limits
 
-    async def run(self, folder: Path) -> list[Sent]:
-        """A batch run with cold caches; its requests in the order of sending."""
-        tap = Tap(fresh_salt())
-        await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
-        return tap.requests
-
-    async def dry_run(self, folder: Path) -> list[Sent]:
-        """The run's requests with made-up replies: only the probe is sent."""
-        tap = Tap(sends=False)
+    async def run(self, folder: Path, *, sends: bool = True) -> list[Sent]:
+        """A batch run with cold caches, or with made-up replies; its requests in the order of sending."""
+        tap = Tap(fresh_salt() if sends else {}, sends)
         await run_cases(tap.on(await ready(self.recipe, self.cases, self.model)), folder, self.limits)
         return tap.requests
 

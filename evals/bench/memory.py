@@ -1,15 +1,12 @@
 """Whether a long batch needs more memory than a short one.
 
 A batch of scripted calls runs in a separate process, `python -m evals.bench.memory CASES EVERY`. It reads
-its resident memory after a garbage collection once some cases have warmed everything up, and at the end. With
-a third argument, a number, that many Ray workers run the cases, and the memory is measured in the process
-that writes the run.
+its resident memory after a garbage collection once some cases have warmed everything up, and at the end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import sys
 import time
@@ -23,10 +20,6 @@ from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import resident_mb, run_child, scratch_folder
 from evals.bench.workload import ready, run_cases, six_calls, write_cases
 from runs.execute.watcher import Progress
-from runs.on_ray.cases import RayCases, cases_on_ray
-from runs.on_ray.cluster import Cluster
-from runs.on_ray.worker import Work
-from runs.record.manifest import BudgetCaps
 from serving.protocol.limits import Limits
 from serving.protocol.model_name import parse_model_name
 
@@ -65,10 +58,7 @@ def result(readings: Sequence[dict[str, Any]], options: Options) -> Result:
         Part(f"resident memory after case {options.cases:,}", "MB", (by_cases[options.cases],)),
         Part(f"resident memory after case {options.first:,}", "MB", (by_cases[options.first],)),
         figure="growth_mb",
-        details={
-            "readings": list(readings),
-            "seconds": round(readings[-1]["seconds"], 1),
-        },
+        details={"readings": list(readings), "seconds": round(readings[-1]["seconds"], 1)},
     )
 
 
@@ -92,21 +82,15 @@ class Readings:
             self.taken.append({"cases": ended, "mb": round(resident_mb(), 1), "seconds": seconds})
 
 
-async def run(cases: Path, every: int, workers: int = 0) -> list[dict[str, Any]]:
-    """Run all cases of a file through a script, on a cluster where there are to be workers."""
+async def run(cases: Path, every: int) -> list[dict[str, Any]]:
+    """Run all cases of a file through a script."""
     assembly = await ready(six_calls(), cases, parse_model_name("scripted:auto"))
-    readings, limits = Readings(every), Limits()
-    async with contextlib.AsyncExitStack() as ending:
-        folder = ending.enter_context(scratch_folder())
-        cluster: RayCases | None = None
-        if workers:
-            work = Work.of(assembly, limits, BudgetCaps())
-            on_ray = cases_on_ray(Cluster("", workers), work, asyncio.Event(), readings.notify)
-            cluster = await ending.enter_async_context(on_ray)
-        await run_cases(assembly, folder / "run", limits, readings, cluster=cluster)
+    readings = Readings(every)
+    with scratch_folder() as folder:
+        await run_cases(assembly, folder / "run", Limits(), readings)
     return readings.taken
 
 
 if __name__ == "__main__":
-    taken = asyncio.run(run(Path(sys.argv[1]), *map(int, sys.argv[2:])))
+    taken = asyncio.run(run(Path(sys.argv[1]), int(sys.argv[2])))
     sys.stdout.write(json.dumps(taken) + "\n")

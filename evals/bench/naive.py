@@ -73,7 +73,7 @@ def measure(options: Options, report: Report) -> Result:
 
 async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
     report("warming up")
-    recorded = await live.dry_run(folder / "dry-run")
+    recorded = await live.run(folder / "dry-run", sends=False)
     schemas = {case.id: label_schema(case.sentence_ids) for case in invented_cases(options.cases)}
     script = restate(recorded, schemas)
     formats = [Sent("label", "", one.vote, 0.0) for one in script]
@@ -93,17 +93,14 @@ def restate(requests: Sequence[Sent], schemas: dict[str, Any]) -> list[Restated]
     instructions = {
         one.case_id: one.body["messages"][-1]["content"] for one in requests if one.role == "reflect"
     }
-    return [
-        Restated(_vote(one.body, schemas[one.case_id]), int(one.body.get("n", 1)), instructions[one.case_id])
-        for one in requests
-        if one.role == "label"
-    ]
-
-
-def _vote(body: Body, schema: Any) -> Body:
-    kept = {name: body[name] for name in ("model", "messages", "temperature", "max_tokens")}
-    json_schema = {"name": "labels", "schema": schema, "strict": True}
-    return kept | {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+    found = []
+    for one in requests:
+        if one.role == "label":
+            kept = {name: one.body[name] for name in ("model", "messages", "temperature", "max_tokens")}
+            json_schema = {"name": "labels", "schema": schemas[one.case_id], "strict": True}
+            vote = kept | {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+            found.append(Restated(vote, int(one.body.get("n", 1)), instructions[one.case_id]))
+    return found
 
 
 async def ask_serially(url: str, script: Sequence[Restated]) -> list[Sent]:

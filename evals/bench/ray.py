@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
@@ -139,8 +139,8 @@ def result(times: dict[str, Times], requests: dict[str, int], options: Options) 
     if probes := abs(requests[ONE] - requests[RAY]):
         raise BenchError(f"one side sent {plural(probes, 'request')} more than the other: nothing to compare")
     one, ray = times[ONE], times[RAY]
-    extra = _mean(ray.processor) - _mean(one.processor)
-    extra_of_short = _mean(ray.short) - _mean(one.short)
+    extra = fmean(ray.processor) - fmean(one.processor)
+    extra_of_short = fmean(ray.short) - fmean(one.short)
     further = options.cases - first_cases(options)
     return Result(
         "ray",
@@ -153,18 +153,14 @@ def result(times: dict[str, Times], requests: dict[str, int], options: Options) 
         details={
             "first_cases": first_cases(options),
             "requests": requests[RAY],
-            "one_process_ms_a_case": round(1000 * _mean(one.processor) / options.cases, 2),
-            "ray_ms_a_case": round(1000 * _mean(ray.processor) / options.cases, 2),
-            "idle_ms_a_second": round(1000 * _mean(ray.idle), 1),
-            "start_seconds": round(_mean([wall for wall, _ in ray.start]), 1),
-            "start_processor_seconds": round(_mean([processor for _, processor in ray.start]), 1),
+            "one_process_ms_a_case": round(1000 * fmean(one.processor) / options.cases, 2),
+            "ray_ms_a_case": round(1000 * fmean(ray.processor) / options.cases, 2),
+            "idle_ms_a_second": round(1000 * fmean(ray.idle), 1),
+            "start_seconds": round(fmean([wall for wall, _ in ray.start]), 1),
+            "start_processor_seconds": round(fmean([processor for _, processor in ray.start]), 1),
             "processors": os.cpu_count(),
         },
     )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _processor_seconds(server: ChildServer) -> float:
@@ -182,12 +178,12 @@ def _processor_seconds(server: ChildServer) -> float:
         found[int(path.name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / tick
     if not found:
         raise BenchError("/proc is missing: bench ray needs Linux")
-    return sum(seconds for number, (_, seconds) in found.items() if _is_ours(number, found, server.process))
 
+    def is_ours(number: int) -> bool:
+        while number in found and number != server.process:
+            if number == os.getpid():
+                return True
+            number = found[number][0]
+        return False
 
-def _is_ours(number: int, found: dict[int, tuple[int, float]], server: int) -> bool:
-    while number in found and number != server:
-        if number == os.getpid():
-            return True
-        number = found[number][0]
-    return False
+    return sum(seconds for number, (_, seconds) in found.items() if is_ours(number))

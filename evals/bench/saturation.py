@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.live import Live, Repeats, elapsed, live_model, read_tokens, replay, warm_up, written_tokens
@@ -46,7 +45,8 @@ def measure(options: Options, report: Report) -> Result:
 async def _measure(live: Live, options: Options, folder: Path, report: Report) -> tuple[Repeats, Repeats]:
     report("warming up")
     connections = options.max_connections
-    await warm_up(live.url, await live.dry_run(folder / "dry-run"), connections)
+    recorded = await live.run(folder / "dry-run", sends=False)
+    await warm_up(live.url, recorded, connections)
     ours: Repeats = []
     replayed: Repeats = []
     for repeat, side in turns((ours, replayed), options.repeats, report):
@@ -59,18 +59,17 @@ async def _measure(live: Live, options: Options, folder: Path, report: Report) -
 
 def result(ours: Repeats, replayed: Repeats) -> Result:
     """The ratio of the two times, from our requests and the replayed ones in each repeat."""
-    details: dict[str, Any] = {
-        "requests": [len(one) for one in ours],
-        "ours_tokens_read": [read_tokens(one) for one in ours],
-        "ours_tokens_written": [written_tokens(one) for one in ours],
-        "replay_tokens_written": [written_tokens(one) for one in replayed],
-        "ratio_for_each_written_token": round(_a_token(ours) / _a_token(replayed), 4),
-    }
     return Result(
         "saturation",
         Part("batch run, first request to last reply", "s", tuple(map(elapsed, ours))),
         Part("bare replay of its requests", "s", tuple(map(elapsed, replayed))),
-        details=details,
+        details={
+            "requests": [len(one) for one in ours],
+            "ours_tokens_read": [read_tokens(one) for one in ours],
+            "ours_tokens_written": [written_tokens(one) for one in ours],
+            "replay_tokens_written": [written_tokens(one) for one in replayed],
+            "ratio_for_each_written_token": round(_a_token(ours) / _a_token(replayed), 4),
+        },
     )
 
 

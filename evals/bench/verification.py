@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, nullcontext
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -45,14 +45,13 @@ from nodes.question.judge_answerability import (
     JUDGE_ANSWERABILITY,
     NEUTRAL_RECORD,
     STATED,
-    Answerability,
     AnswerabilitySettings,
     Answerable,
     answerability_reply,
 )
 from nodes.verification.support import Support
 from nodes.verification.text_checks import check_text
-from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED, Label, VerificationSettings, label_reply
+from nodes.verification.verify_answer import VERIFY_ANSWER, WEIGHED, VerificationSettings, label_reply
 from prompts import PromptSet
 from prompts.loader import load_prompts
 from ranking.rankers.load import load_ranker
@@ -118,11 +117,7 @@ def measure(options: Options, report: Report) -> Result:
     ranker = load_ranker(options.ranker)
     items = _items(options, ranker)
     report(f"{plural(len(items), 'statement')} and questions")
-    if options.out is None:
-        with scratch_folder() as folder:
-            found = asyncio.run(_ask(items, options, folder / CALLS, report))
-    else:
-        folder = Path(options.out)
+    with scratch_folder() if options.out is None else nullcontext(Path(options.out)) as folder:
         folder.mkdir(parents=True, exist_ok=True)
         found = asyncio.run(_ask(items, options, folder / CALLS, report))
     return result(items, found, ranker)
@@ -181,25 +176,18 @@ class _UnusableReply(BenchError):
 
 async def _label(client: ModelClient, prompts: PromptSet, item: Item) -> float:
     """Of a label in JSON; NaN if there is none."""
+    record, ids = _record(item), [one.id for one in item.cited or item.note]
     try:
-        return await _labelled(client, prompts, item)
+        if item.set != "unanswerable":
+            limit = VerificationSettings().max_tokens
+            form = label_reply(ids)
+            label = await _reply(client, prompts, item, "label_statement", form, record, limit)
+            return _SUPPORT_SIGNALS[label.value.support]
+        limit, answer = AnswerabilitySettings().max_tokens, answerability_reply(ids)
+        found = await _reply(client, prompts, item, "judge_answerability", answer, record, limit)
+        return _ANSWERABLE_SIGNALS[found.value.answerable]
     except _UnusableReply:
         return math.nan
-
-
-async def _labelled(client: ModelClient, prompts: PromptSet, item: Item) -> float:
-    record, ids = _record(item), [one.id for one in item.cited or item.note]
-    if item.set != "unanswerable":
-        limit = VerificationSettings().max_tokens
-        label: Reply[Label] = await _reply(
-            client, prompts, item, "label_statement", label_reply(ids), record, limit
-        )
-        return _SUPPORT_SIGNALS[label.value.support]
-    limit = AnswerabilitySettings().max_tokens
-    found: Reply[Answerability] = await _reply(
-        client, prompts, item, "judge_answerability", answerability_reply(ids), record, limit
-    )
-    return _ANSWERABLE_SIGNALS[found.value.answerable]
 
 
 _SIGNAL_OF = {"token": _log_odds, "json": _label}
@@ -274,7 +262,7 @@ def result(items: Sequence[Item], replies: Sequence[float], ranker: Ranker) -> R
         "statement": _least(items, combined, chosen_on, "invented"),
         "question": _least(items, table[:, 0], chosen_on, "unanswerable"),
     }
-    rule = {**dict(zip(_SIGNALS, (round(float(one), 4) for one in weights), strict=True))}
+    rule = dict(zip(_SIGNALS, (round(float(one), 4) for one in weights), strict=True))
     return Result(
         "verification",
         Part("AUC of all signals, invented statements", "", (found["invented"]["combined"].auc,)),
@@ -311,13 +299,9 @@ def _faults(item: Item) -> tuple[float, float]:
 
 
 def _least(items: Sequence[Item], scores: Any, chosen_on: Sequence[bool], name: SetName) -> float:
-    return threshold(
-        [
-            float(score)
-            for one, score, first in zip(items, scores, chosen_on, strict=True)
-            if first and one.set == name and one.is_right
-        ]
-    )
+    rows = zip(items, scores, chosen_on, strict=True)
+    right = [float(score) for one, score, first in rows if first and one.set == name and one.is_right]
+    return threshold(right)
 
 
 def _cells(one: Separation) -> tuple[str, ...]:

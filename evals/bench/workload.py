@@ -53,14 +53,13 @@ def repeated_cases(number: int | None = None) -> list[Case]:
 
 def invented_cases(number: int) -> list[Case]:
     """The packaged cases without their keys; repeated beyond their number, each with distinct text."""
-    return [_without_key(case) for case in repeated_cases(number)]
-
-
-def _without_key(case: Case) -> Case:
-    _, _, copy = case.id.partition("-")
-    # The difference comes first in the text, so that no prefix cache knows a repeated case.
-    narrative = f"Letter {copy}. {case.narrative}" if copy else case.narrative
-    return replace(case, narrative=narrative, gold=Gold())
+    made = []
+    for case in repeated_cases(number):
+        _, _, copy = case.id.partition("-")
+        # The difference comes first in the text, so that no prefix cache knows a repeated case.
+        narrative = f"Letter {copy}. {case.narrative}" if copy else case.narrative
+        made.append(replace(case, narrative=narrative, gold=Gold()))
+    return made
 
 
 def write_cases(folder: Path, number: int) -> Path:

@@ -7,14 +7,13 @@ does not publish its flags; `evals.metrics.rouge` differs: it uses the package `
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from cases.biomedical import Snippet
 from cases.submissions.bioasq import MAX_FACTOID_ENTRIES, MAX_LIST_ENTRIES
-from evals.metrics.text_metric import Ngram, count_ngrams, overlap
+from evals.metrics.text_metric import Ngram, count_ngrams, overlap, words
 from ranking.measures import DEPTH, Counts, PrecisionRecallF1, count, scores
 
 Answer = str | tuple[tuple[str, ...], ...]
@@ -26,7 +25,6 @@ Place = tuple[str, str]
 SkipVariant = Literal["perl", "textbook"]
 """ROUGE-1.5.5 leaves out the single word at the end of a text; the definition does not."""
 
-_TOKEN = re.compile(r"[a-z0-9]+")
 _GAP = 4
 """Most words between the two of a pair."""
 
@@ -38,7 +36,11 @@ def document_scores(given: Sequence[str], relevant: Collection[str]) -> Precisio
 
 def placed(snippets: Iterable[Snippet]) -> list[Snippet]:
     """Those whose offsets are recorded; others cannot be compared."""
-    return [one for one in snippets if one.begin is not None and one.end is not None]
+    return [one for one in snippets if _span(one) is not None]
+
+
+def _span(snippet: Snippet) -> Span | None:
+    return None if snippet.begin is None or snippet.end is None else (snippet.begin, snippet.end)
 
 
 def snippet_scores(given: Sequence[Snippet], wanted: Sequence[Snippet]) -> PrecisionRecallF1:
@@ -46,8 +48,8 @@ def snippet_scores(given: Sequence[Snippet], wanted: Sequence[Snippet]) -> Preci
 
     A given snippet without offsets shares no character, and its length counts.
     """
-    lost = sum(len(one.text) for one in given if one.begin is None or one.end is None)
-    mine, theirs = _covered(placed(given)), _covered(placed(wanted))
+    lost = sum(len(one.text) for one in given if _span(one) is None)
+    mine, theirs = _covered(given), _covered(wanted)
     common = sum(_common(spans, theirs.get(place, [])) for place, spans in mine.items())
     return scores(Counts(common, _length(mine) + lost, _length(theirs)))
 
@@ -81,8 +83,8 @@ def _covered(snippets: Iterable[Snippet]) -> Mapping[Place, list[Span]]:
     """Stretches that snippets cover, those that overlap merged, by place and in order."""
     spans: defaultdict[Place, list[Span]] = defaultdict(list)
     for one in snippets:
-        if one.begin is not None and one.end is not None:
-            spans[one.document, one.section].append((one.begin, one.end))
+        if (span := _span(one)) is not None:
+            spans[one.document, one.section].append(span)
     merged: dict[Place, list[Span]] = {}
     for place, each in spans.items():
         kept: list[Span] = []
@@ -108,11 +110,10 @@ def _length(covered: Mapping[Place, Sequence[Span]]) -> int:
 
 
 def _overlap(one: Snippet, other: Snippet) -> bool:
-    if (one.document, one.section) != (other.document, other.section):
+    mine, theirs = _span(one), _span(other)
+    if mine is None or theirs is None or (one.document, one.section) != (other.document, other.section):
         return False
-    if one.begin is None or one.end is None or other.begin is None or other.end is None:
-        return False
-    return min(one.end, other.end) > max(one.begin, other.begin)
+    return _common([mine], [theirs]) > 0
 
 
 class FactoidScores(NamedTuple):
@@ -173,14 +174,10 @@ def rouge_su4(candidate: str, references: Sequence[str], variant: SkipVariant = 
 def _against_all(
     candidate: str, references: Sequence[str], count: Callable[[Sequence[str]], Counter[Ngram]]
 ) -> PrecisionRecallF1:
-    given = count(_tokens(candidate))
-    wanted = [count(_tokens(reference)) for reference in references]
+    given = count(words(candidate))
+    wanted = [count(words(reference)) for reference in references]
     hits = sum(overlap(one, given) for one in wanted)
     return scores(Counts(hits, len(references) * given.total(), sum(one.total() for one in wanted)))
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower())
 
 
 def _skip_pairs(tokens: Sequence[str], variant: SkipVariant) -> Counter[Ngram]:

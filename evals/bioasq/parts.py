@@ -127,14 +127,6 @@ def _yesno(case: Case, said: BioasqPrediction, definitions: Definitions) -> list
     return row
 
 
-def _factoid(case: Case, said: BioasqPrediction, definitions: Definitions) -> Sequence[float]:
-    return factoid_scores(_exact(said), _entries(case))
-
-
-def _list(case: Case, said: BioasqPrediction, definitions: Definitions) -> Sequence[float]:
-    return list_scores(_exact(said), _entries(case))
-
-
 def _ideal(case: Case, said: BioasqPrediction, definitions: Definitions) -> list[float]:
     references = case.gold.ideal_answers or ()
     answer = said.ideal_answer or ""
@@ -210,9 +202,15 @@ PARTS: Mapping[Part, PartDefinition] = {
         "factoid",
         ("mrr", "MRR of factoids"),
         _means("strict_accuracy", "lenient_accuracy", "mrr"),
-        _factoid,
+        lambda case, said, _: factoid_scores(_exact(said), _entries(case)),
     ),
-    "list": _answers("list", "list", ("f1", "F1 of lists"), _means(*SCORES), _list),
+    "list": _answers(
+        "list",
+        "list",
+        ("f1", "F1 of lists"),
+        _means(*SCORES),
+        lambda case, said, _: list_scores(_exact(said), _entries(case)),
+    ),
     "ideal": PartDefinition(
         "ideal answers",
         ("rouge_su4_f1", "ROUGE-SU4 F1 of ideal answers"),

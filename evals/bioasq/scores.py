@@ -78,14 +78,7 @@ def score_parts(
     definitions: Definitions = OURS,
     parts: Iterable[Part] = PARTS,
 ) -> list[PartScores]:
-    """Score every part that has gold and is given for at least one question.
-
-    Args:
-        gold: Questions with what experts say of them.
-        predictions: One a question; those of other questions are left out.
-        definitions: Where there are several ways to count.
-        parts: Only these.
-    """
+    """Score every part that has gold and is given for at least one question of the key."""
     said = {prediction.id: prediction for prediction in predictions}
     cases = [one.case for one in gold.values() if one.case is not None]
     scored = []
@@ -134,10 +127,7 @@ def predictions_of_run(run: RunFolder) -> list[BioasqPrediction]:
 def prediction_of(line: Line, *, found: bool) -> BioasqPrediction:
     """Read the line of a question that is done.
 
-    Args:
-        line: Of `cases.jsonl`.
-        found: Whether the run searched; if not, its snippets are those that the question came with, and no
-            prediction.
+    Unless the run searched (`found`), its snippets are those that the question came with, and no prediction.
     """
     ranking, snippets, exact = (line.get(name) for name in ("document_ranking", "snippets", "exact_answer"))
     if isinstance(exact, list):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +22,6 @@ from evals.calibration.candidates import (
 )
 from evals.calibration.labelled_cases import CalibrationData, LabelledCase
 from evals.calibration.risk import (
-    BoundTest,
     Point,
     Tested,
     cases_needed,
@@ -42,6 +40,7 @@ from nodes.evidence.calibration import LossName
 from nodes.evidence.rule import DIGITS, EvidenceRule, add_up
 from ranking.measures import PARTS, average_precision_of_scores
 from ranking.prefixes import Integers
+from ranking.rankers.load import gives_logits
 
 AS_IT_IS, EVERY, CALIBRATED = "as it is", "every sentence", "calibrated"
 _ALONE: Mapping[Source, str] = {"votes": "votes alone", "ranker": "ranker alone", "both": "votes and ranker"}
@@ -54,18 +53,6 @@ class RiskWish:
     risk: float
     confidence: float
     loss: LossName
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A rule on the cases that it was not chosen on: shares of 1, intervals by bootstrap over cases.
-
-    Attributes:
-        values: `precision`, `recall`, `f1`: strict micro; `average_precision`: the mean over cases.
-    """
-
-    name: str
-    values: Mapping[str, Interval]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +77,8 @@ class BoundReport:
     """A bound that was shown, and the curve that goes with it."""
 
     wish: RiskWish
-    test: BoundTest
     proven: Tested
+    tested: Sequence[Tested]
     cases: int
     curve: Sequence[Point]
 
@@ -102,7 +89,8 @@ class Calibration:
 
     Attributes:
         rule: For the recipe.
-        rows: Rules compared on the same cases.
+        rows: Rules by name on cases that they were not chosen on: `precision`, `recall`, `f1`, strict micro,
+            and `average_precision`, the mean over cases. Shares of 1, intervals by bootstrap over cases.
         gains: Of the calibrated rule over the unchanged recipe and over taking every sentence, and of both
             sources together over each alone.
         chosen_on: Cases that the rule was chosen on.
@@ -114,7 +102,7 @@ class Calibration:
 
     data: CalibrationData
     rule: EvidenceRule
-    rows: Sequence[Row]
+    rows: Mapping[str, Mapping[str, Interval]]
     gains: Sequence[Gain]
     chosen_on: int
     tested_on: int
@@ -130,7 +118,7 @@ class Calibration:
 
     @property
     def f1(self) -> Interval:
-        return next(row for row in self.rows if row.name == CALIBRATED).values["f1"]
+        return self.rows[CALIBRATED]["f1"]
 
     @property
     def optimism(self) -> float:
@@ -147,13 +135,8 @@ def calibrate(
 ) -> Calibration:
     """Choose a rule, and report it on cases that the choice has not seen.
 
-    Args:
-        data: Labelled cases.
-        test: Share of the cases that is set aside to report on; None leaves one case out in turn. A bound
-            needs such cases: half of all, unless another share is given.
-        wish: A bound that is wanted.
-        start: Called with the name of a step and its parts.
-        advance: Called with the parts that are done.
+    These are one case left out in turn, or `test`, a share of the cases that is set aside. A bound needs such
+    a share: half of all, unless another one is given.
 
     Raises:
         CalibrationError: There are too few cases, or no bound can be shown.
@@ -176,7 +159,8 @@ def calibrate(
         raise CalibrationError(f"--test {test:g} leaves no case to choose a rule on; give a smaller share")
     start("rules", every.size)
     ticks = iter(range(1, every.size + 1))
-    table = count_rules(data.cases, log_odds=data.ranker_gives_log_odds, tick=lambda: advance(next(ticks)))
+    log_odds = data.ranker is not None and gives_logits(data.ranker)
+    table = count_rules(data.cases, log_odds=log_odds, tick=lambda: advance(next(ticks)))
     there: list[Source] = list(dict.fromkeys(source for source, _ in table.families))
     chosen = choose(table, kept, parts, there)
     rule = with_probabilities(table.rules[chosen.column], [data.cases[row] for row in kept])
@@ -233,7 +217,7 @@ def with_probabilities(rule: EvidenceRule, cases: Sequence[LabelledCase]) -> Evi
 
 def _rows(
     data: CalibrationData, table: Table, columns: Mapping[str, Integers], reported: Integers
-) -> tuple[list[Row], list[Gain]]:
+) -> tuple[dict[str, dict[str, Interval]], list[Gain]]:
     gold = table.gold[reported]
     cases = [data.cases[row] for row in reported]
     sizes = np.array([case.essential.size for case in cases])
@@ -251,7 +235,7 @@ def _rows(
     pairs = [(CALIBRATED, AS_IT_IS), (CALIBRATED, EVERY)]
     if _ALONE["both"] in columns:
         pairs += [(_ALONE["both"], _ALONE["votes"]), (_ALONE["both"], _ALONE["ranker"])]
-    rows = [Row(name, intervals_of(block, _STATISTICS)) for name, block in blocks.items()]
+    rows = {name: intervals_of(block, _STATISTICS) for name, block in blocks.items()}
     return rows, [_gain(rule, against, blocks) for rule, against in pairs]
 
 
@@ -310,9 +294,9 @@ def _bound(
     shuffled = np.random.default_rng(SEED).permutation(aside)
     tested = outcomes(rule, [data.cases[row] for row in shuffled], wish.loss)
     sequence = fixed_sequence(known, int(aside.size), wish.risk, wish.confidence, binary=binary)
-    result = prove(sequence, tested, wish.risk, wish.confidence, binary=binary)
-    if result.proven is None:
-        first = result.tested[0]
+    proven, tests = prove(sequence, tested, wish.risk, wish.confidence, binary=binary)
+    if proven is None:
+        first = tests[0]
         promise = promised_risk(known, int(aside.size), wish.confidence, binary=binary)
         raise CalibrationError(
             f"{data.origin}: no set of cases is shown to have a risk of at most {wish.risk:g}: the"
@@ -321,17 +305,4 @@ def _bound(
             " allow more, label more cases, or choose another --loss"
         )
     curve = coverage_curve(tested, wish.confidence, binary=binary)
-    return BoundReport(wish, result, result.proven, int(aside.size), curve)
-
-
-def bound_fields(report: BoundReport) -> dict[str, Any]:
-    """For JSON."""
-    return {
-        **{"risk": report.wish.risk, "confidence": report.wish.confidence, "loss": report.wish.loss},
-        "threshold": report.proven.threshold,
-        "answered": report.proven.answered,
-        "cases": report.cases,
-        "mean_loss": report.proven.loss,
-        "tested": [one._asdict() for one in report.test.tested],
-        "curve": [one._asdict() for one in report.curve],
-    }
+    return BoundReport(wish, proven, tests, int(aside.size), curve)

@@ -100,11 +100,8 @@ def count_rules(
         log_odds: Whether the ranker's scores are log-odds, which may be cut and added as they are.
         tick: Called after each case.
     """
-    there: dict[Source, bool] = {
-        "votes": cases[0].model is not None,
-        "ranker": cases[0].ranker is not None,
-        "both": cases[0].model is not None and cases[0].ranker is not None,
-    }
+    votes, ranker = cases[0].model is not None, cases[0].ranker is not None
+    there: dict[Source, bool] = {"votes": votes, "ranker": ranker, "both": votes and ranker}
     rules: list[EvidenceRule] = []
     families: list[tuple[Source, Family]] = []
     blocks: list[tuple[EvidenceRule, _Grid]] = []

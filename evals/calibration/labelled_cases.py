@@ -29,7 +29,6 @@ from nodes.evidence.settings import EvidenceSettings
 from nodes.question.adopt_patient_question import patient_question
 from ranking.cutoffs import select
 from ranking.prefixes import Floats
-from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranker
 from runs.execute.assemble import recorded_places
 from runs.record.folder import Line, RunFolder
@@ -88,11 +87,6 @@ class CalibrationData:
     left_out: Mapping[str, int]
     notes: Sequence[str] = ()
     cost: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def ranker_gives_log_odds(self) -> bool:
-        """Whether its scores can be added to log-odds as they are."""
-        return self.ranker is not None and gives_logits(self.ranker)
 
     @property
     def sha256(self) -> str:
@@ -175,7 +169,7 @@ async def from_cases(
     found = []
     for done, case in enumerate(usable, start=1):
         values = _scored(scores, case)
-        chosen = _mask(select(cutoff, values), values.size)
+        chosen = mask(select(cutoff, values), values.size)
         essential = _essential(case)
         found.append(LabelledCase(case.id, case_fingerprint(case), essential, None, values, chosen, values))
         advance(done, len(usable))
@@ -251,7 +245,7 @@ def _voted(case: Case, line: Line, evidence: EvidenceSettings, ranker: Ranker | 
         scores = _scored(ranker, case)
     if evidence.rule is not None:
         judged = judge(evidence.rule, model, scores)
-        chosen, sums = _mask(judged.chosen, len(ids)), judged.sums
+        chosen, sums = mask(judged.chosen, len(ids)), judged.sums
     else:
         threshold = effective_threshold(evidence, votes, line.get("asked_votes") or votes)
         sums = np.array([counts[id_] for id_ in ids], dtype=np.float64)
@@ -277,7 +271,8 @@ def _essential(case: Case) -> Labels:
     return np.array([labels.get(id_) == "essential" for id_ in case.sentence_ids], dtype=np.bool_)
 
 
-def _mask(positions: Sequence[int], size: int) -> Labels:
+def mask(positions: Sequence[int], size: int) -> Labels:
+    """Whether each of `size` sentences is at one of the positions."""
     chosen = np.zeros(size, dtype=np.bool_)
     chosen[positions] = True
     return chosen

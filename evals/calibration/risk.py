@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtr
 
-from evals.calibration.labelled_cases import LabelledCase, Labels
+from evals.calibration.labelled_cases import LabelledCase, Labels, mask
 from nodes.evidence.calibration import LossName
 from nodes.evidence.rule import EvidenceRule, judge
 from ranking.measures import Counts, scores
@@ -30,6 +30,8 @@ from ranking.prefixes import Floats
 
 STEPS = 20
 """Thresholds of a test: twentieths of the cases in the sequence."""
+
+_POINTS = 100
 
 LOSS_WORDS: Mapping[LossName, str] = {
     "wrong_labels": "share of wrong labels",
@@ -124,10 +126,8 @@ def outcomes(rule: EvidenceRule, cases: Sequence[LabelledCase], loss: LossName) 
     for row, case in enumerate(cases):
         judged = judge(rule, case.model, case.ranker)
         assert judged.confidence is not None
-        chosen = np.zeros(case.essential.size, dtype=np.bool_)
-        chosen[judged.chosen] = True
         confidences[row] = judged.confidence
-        losses[row] = loss_of(loss, chosen, case.essential)
+        losses[row] = loss_of(loss, mask(judged.chosen, case.essential.size), case.essential)
     return Outcomes(confidences, losses)
 
 
@@ -179,42 +179,25 @@ class Tested(NamedTuple):
     p_value: float
 
 
-@dataclass(frozen=True, slots=True)
-class BoundTest:
-    """Tests in order, up to the first threshold that is not rejected.
-
-    Attributes:
-        proven: The last rejected one, which answers most cases; None if even the first is not rejected.
-        tested: In order; the last one was not rejected unless all were.
-    """
-
-    proven: Tested | None
-    tested: Sequence[Tested]
-
-
 def prove(
     sequence: Sequence[float], cases: Outcomes, risk: float, confidence: float, *, binary: bool
-) -> BoundTest:
-    """Go through the thresholds while the mean loss of answered cases is shown to be at most `risk`."""
+) -> tuple[Tested | None, list[Tested]]:
+    """Go through the thresholds while the mean loss of answered cases is shown to be at most `risk`.
+
+    Returns:
+        The last rejected one, which answers most cases, None if even the first is not rejected; and all that
+        were tested, in order.
+    """
     proven, tested = None, []
     for threshold in sequence:
-        one = _measured(threshold, cases, risk, confidence, binary=binary)
+        losses = cases.losses[cases.confidences >= threshold]
+        loss = float(losses.mean()) if losses.size else 0.0
+        one = Tested(threshold, losses.size, loss, p_value(losses, risk, confidence, binary=binary))
         tested.append(one)
         if one.p_value > 1 - confidence:
             break
         proven = one
-    return BoundTest(proven, tested)
-
-
-def _measured(threshold: float, cases: Outcomes, risk: float, confidence: float, *, binary: bool) -> Tested:
-    """The tested cases above a threshold."""
-    losses = cases.losses[cases.confidences >= threshold]
-    return Tested(
-        threshold,
-        losses.size,
-        float(losses.mean()) if losses.size else 0.0,
-        p_value(losses, risk, confidence, binary=binary),
-    )
+    return proven, tested
 
 
 class Point(NamedTuple):
@@ -231,10 +214,10 @@ class Point(NamedTuple):
     upper: float
 
 
-def coverage_curve(cases: Outcomes, confidence: float, *, binary: bool, points: int = 100) -> list[Point]:
+def coverage_curve(cases: Outcomes, confidence: float, *, binary: bool) -> list[Point]:
     """The surest cases at even steps, for a picture: no choice may be made by it."""
     ranked = np.sort(cases.confidences)[::-1]
-    places = np.unique(np.linspace(0, ranked.size - 1, min(points, ranked.size)).round().astype(int))
+    places = np.unique(np.linspace(0, ranked.size - 1, min(_POINTS, ranked.size)).round().astype(int))
     found = []
     for threshold in dict.fromkeys(ranked[places].tolist()):
         losses = cases.losses[cases.confidences >= threshold]

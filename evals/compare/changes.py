@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -68,25 +69,29 @@ class CaseChange:
 
 
 def case_change(first: CaseOutcome, second: CaseOutcome, gold: Labels | None) -> CaseChange:
-    """Compare a case that is done in both runs.
-
-    Args:
-        first: The case in the first run.
-        second: The case in the second run.
-        gold: The key's labels of its sentences, None where it has none.
-    """
+    """Compare a case that is done in both runs; `gold` has the key's labels of its sentences, if any."""
     same = first.labels.keys() == second.labels.keys()
     one, other = first.essential, second.essential
     added = tuple(id_ for id_ in second.labels if id_ in other - one) if same else ()
     removed = tuple(id_ for id_ in first.labels if id_ in one - other) if same else ()
+    f1 = sentences = None
+    if gold is not None and same:
+        wanted = {id_ for id_, label in gold.items() if label == "essential"}
+        f1 = F1Pair(*(scores(count(side, wanted), "perfect").f1 for side in (one, other)))
+        sentences = SentenceChanges(
+            found=tuple(id_ for id_ in added if id_ in wanted),
+            lost=tuple(id_ for id_ in removed if id_ in wanted),
+            wrong=tuple(id_ for id_ in added if id_ not in wanted),
+            righted=tuple(id_ for id_ in removed if id_ not in wanted),
+        )
     has_trace = bool(first.route and second.route)
     return CaseChange(
         case_id=first.case_id,
         same_sentences=same,
         added=added,
         removed=removed,
-        f1=None if gold is None or not same else _f1(one, other, gold),
-        sentences=None if gold is None or not same else _by_gold(added, removed, gold),
+        f1=f1,
+        sentences=sentences,
         intents=(first.intent, second.intent) if first.intent != second.intent else None,
         answer_changed=first.answer != second.answer,
         steps_left=_only(first.route, second.route) if has_trace else (),
@@ -103,46 +108,22 @@ def by_gain(changes: Iterable[CaseChange]) -> tuple[list[CaseChange], list[CaseC
     return [change for _, change in gained], [change for _, change in lost]
 
 
-def most_common(items: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
-    """Counts, largest first, ties by name."""
-    counts: dict[tuple[str, str], int] = {}
-    for item in items:
-        counts[item] = counts.get(item, 0) + 1
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
-
-
 def route_changes(changes: Iterable[CaseChange]) -> Mapping[tuple[str, str], int]:
-    """How many cases left which steps for which others."""
-    return most_common(
-        (_joined(change.steps_left), _joined(change.steps_taken))
-        for change in changes
-        if change.route_changed
-    )
+    """How many cases left which steps for which others, most first."""
+    moved = (change for change in changes if change.route_changed)
+    return _counted((", ".join(change.steps_left), ", ".join(change.steps_taken)) for change in moved)
 
 
 def intent_changes(changes: Iterable[CaseChange]) -> Mapping[tuple[str, str], int]:
-    """How many cases went from which intent to which."""
+    """How many cases went from which intent to which, most first."""
     pairs = (change.intents for change in changes if change.intents is not None)
-    return most_common((one or "(none)", other or "(none)") for one, other in pairs)
+    return _counted((one or "(none)", other or "(none)") for one, other in pairs)
 
 
-def _f1(first: frozenset[str], second: frozenset[str], gold: Labels) -> F1Pair:
-    essential = {id_ for id_, label in gold.items() if label == "essential"}
-    return F1Pair(*(scores(count(side, essential), "perfect").f1 for side in (first, second)))
-
-
-def _by_gold(added: Sequence[str], removed: Sequence[str], gold: Labels) -> SentenceChanges:
-    def having(ids: Sequence[str], essential: bool) -> tuple[str, ...]:
-        return tuple(id_ for id_ in ids if (gold.get(id_) == "essential") == essential)
-
-    return SentenceChanges(
-        having(added, True), having(removed, True), having(added, False), having(removed, False)
-    )
+def _counted(pairs: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
+    """Ties by name."""
+    return dict(Counter(sorted(pairs)).most_common())
 
 
 def _only(route: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step for step in route if step not in other))
-
-
-def _joined(steps: Sequence[str]) -> str:
-    return ", ".join(steps)

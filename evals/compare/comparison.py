@@ -7,13 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from cases.texts import plural
-from evals.compare.changes import (
-    CaseChange,
-    by_gain,
-    case_change,
-    intent_changes,
-    route_changes,
-)
+from evals.compare.changes import CaseChange, by_gain, case_change, intent_changes, route_changes
 from evals.compare.differences import Settings, TaskDifferences, compare_scores
 from evals.compare.outcomes import Pairing, RunOutcomes, Setting, Usage, differing_settings, pair_cases
 from evals.scoring.gold import Labels
@@ -32,27 +26,39 @@ def cautions(
     other_sentences: int,
     scored: Collection[str],
     settings: Settings,
-) -> list[str]:
-    """One sentence each, weightiest first; empty if there is nothing to say.
+) -> Iterator[str]:
+    """One sentence each, weightiest first.
 
-    Args:
-        first: The first run.
-        second: The second run.
-        pairing: Their cases.
-        other_sentences: Cases whose sentence ids differ between the runs.
-        scored: Cases that are scored in both; empty without a key.
-        settings: How differences are judged.
+    `other_sentences` counts cases whose sentence ids differ between the runs; `scored` has the cases that are
+    scored in both, none without a key.
     """
-    return [
-        *_of_selection(scored, settings),
-        *_of_pairs(first, second, pairing, other_sentences),
-        *_of_demonstrations(first, second, scored),
-    ]
+    if scored:
+        yield from _of_selection(scored, settings)
+    if first.manifest.inputs.sha256 != second.manifest.inputs.sha256:
+        yield "The runs were made from other case files or keys; cases are paired by their ids alone."
+    if other_sentences:
+        yield (
+            f"{plural(other_sentences, 'case')} {'has' if other_sentences == 1 else 'have'} other sentence"
+            " ids in one run than in the other: these are other cases, or another version of them."
+        )
+    for run, failed in (("A", pairing.failed_first), ("B", pairing.failed_second)):
+        if failed:
+            yield (
+                f"{plural(len(failed), 'case')} failed in {run} and {_are(failed)} left out of the"
+                " comparison; if they are the hard ones, this flatters the run."
+            )
+    for run, only in (("A", pairing.only_first), ("B", pairing.only_second)):
+        if only:
+            yield f"{plural(len(only), 'case')} {_are(only)} in {run} alone and left out."
+    for name, one in (("A", first), ("B", second)):
+        if both := len(one.shown.intersection(scored)):
+            yield (
+                f"In {name}, {both} of the scored case ids also served as demonstrations of other cases: the"
+                " run saw their labels, and scores on them are not those of unseen cases."
+            )
 
 
 def _of_selection(scored: Collection[str], settings: Settings) -> Iterator[str]:
-    if not scored:
-        return
     if len(scored) < FEW_CASES:
         yield (
             f"Only {plural(len(scored), 'case')} scored in both runs: with fewer than {FEW_CASES}, intervals"
@@ -74,47 +80,8 @@ def _of_selection(scored: Collection[str], settings: Settings) -> Iterator[str]:
         )
 
 
-def _of_pairs(
-    first: RunOutcomes, second: RunOutcomes, pairing: Pairing, other_sentences: int
-) -> Iterator[str]:
-    if first.manifest.inputs.sha256 != second.manifest.inputs.sha256:
-        yield "The runs were made from other case files or keys; cases are paired by their ids alone."
-    if other_sentences:
-        yield (
-            f"{_cases(other_sentences)} {_have(other_sentences)} other sentence ids in one run than in the"
-            " other: these are other cases, or another version of them."
-        )
-    for run, failed in (("A", pairing.failed_first), ("B", pairing.failed_second)):
-        if failed:
-            yield (
-                f"{_cases(len(failed))} failed in {run} and {_are(len(failed))} left out of the comparison;"
-                " if they are the hard ones, this flatters the run."
-            )
-    for run, only in (("A", pairing.only_first), ("B", pairing.only_second)):
-        if only:
-            yield f"{_cases(len(only))} {_are(len(only))} in {run} alone and left out."
-
-
-def _of_demonstrations(first: RunOutcomes, second: RunOutcomes, scored: Collection[str]) -> Iterator[str]:
-    for name, run in (("A", first), ("B", second)):
-        both = len(run.shown.intersection(scored))
-        if both:
-            yield (
-                f"In {name}, {both} of the scored case ids also served as demonstrations of other cases: the"
-                " run saw their labels, and scores on them are not those of unseen cases."
-            )
-
-
-def _cases(count: int) -> str:
-    return plural(count, "case")
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _have(count: int) -> str:
-    return "has" if count == 1 else "have"
+def _are(cases: Collection[str]) -> str:
+    return "is" if len(cases) == 1 else "are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +156,9 @@ def compare_runs(
     gold: Mapping[str, Labels],
     judged_by: Settings,
 ) -> Comparison:
-    """Compare two runs on the cases that are done in both.
+    """Compare two runs, the second to the first, on the cases that are done in both.
 
-    Args:
-        first: The run that differences are counted from.
-        second: The run whose gain is asked for.
-        scores: Scores of both runs by task; empty without a key.
-        gold: The key's labels by case; cases without labels are left out of it.
-        judged_by: How differences are judged.
+    Without a key no task is scored; `gold` has the key's labels of the cases that it labels.
     """
     pairing = pair_cases(first, second)
     changes = tuple(

@@ -65,25 +65,24 @@ class MetricDifference:
 
 @dataclass(frozen=True, slots=True)
 class TaskDifferences:
-    """A task of both runs.
+    """A task of both runs, and the metrics that both have of it."""
 
-    Attributes:
-        cases: Number of cases that are scored in both.
-        only_first: Cases that are scored in the first run alone.
-        only_second: Cases that are scored in the second run alone.
-        not_shared: Scores that only one of the runs has.
-    """
-
-    scored: ScoredTask
-    cases: int
+    paired: PairedTask
     metrics: tuple[MetricDifference, ...]
-    only_first: tuple[str, ...] = ()
-    only_second: tuple[str, ...] = ()
-    not_shared: tuple[str, ...] = ()
+
+    @property
+    def scored(self) -> ScoredTask:
+        """The first run's."""
+        return self.paired.task
 
     @property
     def task(self) -> str:
         return self.scored.task
+
+    @property
+    def cases(self) -> int:
+        """How many are scored in both."""
+        return len(self.paired.case_ids)
 
     @property
     def headline(self) -> MetricDifference | None:
@@ -96,9 +95,9 @@ class TaskDifferences:
             "task": self.task,
             "cases": self.cases,
             "metrics": [metric.as_json() for metric in self.metrics],
-            "only_first": self.only_first,
-            "only_second": self.only_second,
-            "not_shared": self.not_shared,
+            "only_first": self.paired.only_first,
+            "only_second": self.paired.only_second,
+            "not_shared": self.paired.not_shared,
         }
 
 
@@ -113,33 +112,14 @@ def compare_scores(
 def _judged(paired: PairedTask, settings: Settings) -> TaskDifferences:
     first, second = paired.first, paired.second
     statistics = [score.statistic for score in paired.scores]
-    intervals = paired_bootstrap(
-        first,
-        second,
-        statistics,
-        resamples=settings.resamples,
-        level=settings.level,
-        seed=settings.seed,
-    )
-    p_values = swap_test(first, second, statistics, resamples=settings.resamples, seed=settings.seed)
-    return TaskDifferences(
-        paired.task,
-        len(paired.case_ids),
-        tuple(
-            MetricDifference(
-                score.name,
-                its.first,
-                its.second,
-                its.difference,
-                min(1.0, settings.candidates * p_value),
-                score.main,
-            )
-            for score, its, p_value in zip(paired.scores, intervals, p_values, strict=True)
-        ),
-        paired.only_first,
-        paired.only_second,
-        paired.not_shared,
-    )
+    drawn = {"resamples": settings.resamples, "seed": settings.seed}
+    intervals = paired_bootstrap(first, second, statistics, level=settings.level, **drawn)
+    p_values = swap_test(first, second, statistics, **drawn)
+    metrics = [
+        MetricDifference(score.name, *its, p_value=min(1.0, settings.candidates * p_value), main=score.main)
+        for score, its, p_value in zip(paired.scores, intervals, p_values, strict=True)
+    ]
+    return TaskDifferences(paired, tuple(metrics))
 
 
 def verdict(task: TaskDifferences) -> str | None:

@@ -232,10 +232,7 @@ def matrix_of(sides: Sequence[Side]) -> Matrix:
 
 
 def _seconds(value: float) -> str:
-    return (
-        f"{value:.1f} s"
-        if value < 60
-        else f"{value / 60:.1f} min"
-        if value < 3600
-        else f"{value / 3600:.1f} h"
-    )
+    for unit, length in (("h", 3600), ("min", 60)):
+        if value >= length:
+            return f"{value / length:.1f} {unit}"
+    return f"{value:.1f} s"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,8 +16,6 @@ from serving.protocol.model_name import recorded_name
 
 Route = tuple[str, ...]
 """Steps `node -> node` in order; a step that a fan-out takes several times is listed once."""
-
-ESSENTIAL = "essential"
 
 
 class Usage(NamedTuple):
@@ -50,7 +48,7 @@ class CaseOutcome:
     @property
     def essential(self) -> frozenset[str]:
         """Ids of the sentences that the run calls essential."""
-        return frozenset(id_ for id_, label in self.labels.items() if label == ESSENTIAL)
+        return frozenset(id_ for id_, label in self.labels.items() if label == "essential")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,9 @@ def read_outcomes(run: RunFolder) -> RunOutcomes:
         route = _route(lines)
         # Most cases take one of a few routes: each is kept once.
         routes[case_id] = known.setdefault(route, route)
-        shown.update(chosen["case_id"] for line in lines for chosen in _chosen(line))
+        for line in lines:
+            if line["node"].startswith("retrieve"):
+                shown.update(one["case_id"] for one in (line.get("facts") or {}).get("chosen") or ())
     # A case that waits for a person has not ended.
     ended = (line for line in run.cases() if line["status"] != "waiting")
     cases = {line["case_id"]: outcome_of(line, routes.get(line["case_id"], ())) for line in ended}
@@ -117,11 +117,7 @@ def pair_cases(first: RunOutcomes, second: RunOutcomes) -> Pairing:
     """Pair by case id."""
     shared = [case_id for case_id in first.cases if case_id in second.cases]
     return Pairing(
-        both=tuple(
-            case_id
-            for case_id in shared
-            if not first.cases[case_id].error and not second.cases[case_id].error
-        ),
+        both=tuple(id_ for id_ in shared if not (first.cases[id_].error or second.cases[id_].error)),
         only_first=tuple(case_id for case_id in first.cases if case_id not in second.cases),
         only_second=tuple(case_id for case_id in second.cases if case_id not in first.cases),
         failed_first=tuple(case_id for case_id, case in first.cases.items() if case.error),
@@ -153,16 +149,9 @@ def _route(lines: Sequence[Line]) -> Route:
     return tuple(steps)
 
 
-def _chosen(line: Line) -> Sequence[Line]:
-    """The demonstrations that a retrieving node chose."""
-    chosen: Sequence[Line] = (line.get("facts") or {}).get("chosen") or ()
-    return chosen if line["node"].startswith("retrieve") else ()
-
-
 _NONE = "-"
 _PLACES = ("folder", "path")
 """Keys of locations, which do not identify a resource."""
-
 
 _LONG = 60
 """Characters from which on a value is left out of a sentence; tables have it."""
@@ -179,9 +168,12 @@ class Setting(NamedTuple):
 def differing_settings(first: Manifest, second: Manifest) -> list[Setting]:
     """Recipe fields, models, prompts, demonstrations and versions that differ."""
     fields = differing_fields(first.recipe, second.recipe)
-    return [
-        *(Setting(name, _field(first.recipe, name), _field(second.recipe, name)) for name in fields),
-        *_unequal(_others(first), _others(second)),
+    found = [Setting(name, _field(first.recipe, name), _field(second.recipe, name)) for name in fields]
+    one, other = _others(first), _others(second)
+    return found + [
+        Setting(name, one.get(name, _NONE), other.get(name, _NONE))
+        for name in {**one, **other}
+        if one.get(name) != other.get(name)
     ]
 
 
@@ -244,18 +236,14 @@ def _others(manifest: Manifest) -> dict[str, str]:
     }
     found |= {f"prompt {name}": sha256[:12] for name, sha256 in manifest.prompts.items()}
     for resource, record in manifest.resources.items():
+        title = resource.replace("_", " ")
         found |= {
-            _named(resource, name): _short(name, value)
+            title if name == "identity" else f"{title} {name}": _short(name, value)
             for name, value in record.items()
             if value is not None and name not in _PLACES
         }
     found |= {f"version of {name}": version for name, version in manifest.versions.items()}
     return found
-
-
-def _named(resource: str, field: str) -> str:
-    name = resource.replace("_", " ")
-    return name if field == "identity" else f"{name} {field}"
 
 
 def _short(name: str, value: object) -> str:
@@ -272,13 +260,6 @@ def _model(name: str, revision: str) -> str:
         # A manifest may name a model that this version does not know.
         identity = name
     return f"{identity} {revision[:12]}" if revision else identity
-
-
-def _unequal(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[Setting]:
-    for name in dict.fromkeys([*first, *second]):
-        one, other = first.get(name, _NONE), second.get(name, _NONE)
-        if one != other:
-            yield Setting(name, one, other)
 
 
 def _field(recipe: Mapping[str, Any], name: str) -> str:

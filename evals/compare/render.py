@@ -10,28 +10,24 @@ import numpy as np
 
 from evals.compare.changes import CaseChange, F1Pair, by_gain, intent_changes, route_changes
 from evals.compare.comparison import Comparison
-from evals.compare.differences import MetricDifference, TaskDifferences, verdict
+from evals.compare.differences import TaskDifferences, verdict
 from evals.compare.matrix import Matrix
 from evals.compare.outcomes import Setting, in_words
 from evals.pages.page import render_page
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, forest_plot
-from evals.pages.tables import NO_VALUE, POINTS, Cell, Column, Format, Row, Table, Tone, p_text
+from evals.pages.tables import NO_VALUE, POINTS, Cell, Column, Format, Row, Table, Tone, Value, p_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _F1 = Format(1, times=100)
+_ANSWER_HEADS = (Column("case", "id"), Column("A", "answer"), Column("B", "answer"))
 _MAX_BUBBLES = 400
 """With more distinct pairs of scores, bins are drawn."""
 
 
 def metric_table(task: TaskDifferences, *, with_sides: bool) -> Table:
-    """A row a metric.
-
-    Args:
-        task: Without the intervals of the runs only its main metrics.
-        with_sides: Whether it has the intervals of the runs themselves.
-    """
+    """A row a metric: with the intervals of the runs themselves (`with_sides`), or only main ones without."""
     heads = [Column("metric", "name" if with_sides else "text")]
     for side in ("A", "B"):
         heads += [Column(side, wraps=False), *([Column(f"interval of {side}")] if with_sides else [])]
@@ -40,23 +36,21 @@ def metric_table(task: TaskDifferences, *, with_sides: bool) -> Table:
         Column("interval of B \N{MINUS SIGN} A", short="interval", wraps=False),
         Column("p", wraps=False),
     ]
-    shown = [one for one in task.metrics if with_sides or one.main]
-    return Table(heads, [_metric(one, task.scored.form, with_sides) for one in shown])
-
-
-def _metric(metric: MetricDifference, form: Format, with_sides: bool) -> list[Cell | str]:
-    row: list[Cell | str] = [Cell(metric.name, tone="strong" if metric.is_clear else "")]
-    for side in (metric.first, metric.second):
-        row.append(form.number(side.value))
-        if with_sides:
-            row.append(form.bracket(side) or NO_VALUE)
-    gain = metric.difference
-    return [
-        *row,
-        Cell(form.number(gain.value, signed=True), tone=_tone(gain.low) if metric.is_clear else ""),
-        form.bracket(gain, signed=True) or NO_VALUE,
-        p_text(metric.p_value),
-    ]
+    form, rows = task.scored.form, []
+    for metric in task.metrics:
+        if not (with_sides or metric.main):
+            continue
+        row: list[Value] = [Cell(metric.name, tone="strong" if metric.is_clear else "")]
+        for its in (metric.first, metric.second):
+            row += [form.number(its.value), *([form.bracket(its) or NO_VALUE] if with_sides else [])]
+        gain = metric.difference
+        way = _tone(gain.low) if metric.is_clear else ""
+        row += [
+            Cell(form.number(gain.value, signed=True), tone=way),
+            form.bracket(gain, signed=True) or NO_VALUE,
+        ]
+        rows.append([*row, p_text(metric.p_value)])
+    return Table(heads, rows)
 
 
 def case_table(changes: Sequence[CaseChange], most: int) -> Table:
@@ -91,12 +85,9 @@ def setting_table(settings: Sequence[Setting], title: str, most: int) -> Table:
 
 
 def render(comparison: Comparison, *, rows: int, with_texts: bool) -> str:
-    """The page.
+    """The page, with at most so many rows of each list.
 
-    Args:
-        comparison: The comparison to show.
-        rows: Maximum number of rows of each list; the page says how many are left out.
-        with_texts: Whether it holds the answers that differ. They are as confidential as the cases.
+    With texts it holds the answers that differ, which are as confidential as the cases.
     """
     changes = comparison.changes
     gained, lost = by_gain(changes)
@@ -118,7 +109,7 @@ def render(comparison: Comparison, *, rows: int, with_texts: bool) -> str:
         relabelled=[] if f1 else _relabelled(changes),
         changed_labels=_changed_labels,
         answers=_answers(comparison, [*gained, *lost]),
-        answer_table=_answer_table,
+        answer_table=lambda answers, most: _first(most, answers, _ANSWER_HEADS, answers[:most]),
         routes=route_changes(changes),
         intents=intent_changes(changes),
         moves=_moves,
@@ -159,11 +150,6 @@ def _moves(title: str, counts: Mapping[tuple[str, str], int], most: int) -> Tabl
         for pair, count in list(counts.items())[:most]
     ]
     return _first(most, list(counts), heads, rows)
-
-
-def _answer_table(answers: Sequence[Row], most: int) -> Table:
-    heads = [Column("case", "id"), Column("A", "answer"), Column("B", "answer")]
-    return _first(most, answers, heads, answers[:most])
 
 
 def _answers(comparison: Comparison, moved: Sequence[CaseChange]) -> list[list[str]]:

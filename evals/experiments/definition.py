@@ -8,12 +8,11 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from cases.definitions import DefinitionKind, Section
 from evals.errors import ExperimentError
@@ -40,6 +39,17 @@ CellName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+=
 """Also the name of the cell's folder."""
 
 
+_LISTED = BeforeValidator(lambda given: [given] if isinstance(given, str) else given)
+Paths = Annotated[tuple[InputPath, ...], _LISTED]
+Models = Annotated[tuple[str, ...], _LISTED]
+"""A single path or model may be given without a list."""
+
+
+def _named(tables: Any) -> Any:
+    """YAML reads the names of tables as numbers."""
+    return {str(name): cells for name, cells in tables.items()} if isinstance(tables, dict) else tables
+
+
 class Cell(Section):
     """One run of the grid, or one ranker.
 
@@ -53,14 +63,7 @@ class Cell(Section):
     recipe: str | None = None
     ranker: str | None = None
     set: dict[str, Any] = Field(default_factory=dict)
-    model: tuple[str, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_model_is_a_list_of_one(cls, values: Any) -> Any:
-        if isinstance(values, dict) and isinstance(values.get("model"), str):
-            return {**values, "model": [values["model"]]}
-        return values
+    model: Models = ()
 
     @model_validator(mode="after")
     def _a_ranker_is_not_a_run(self) -> Cell:
@@ -127,18 +130,18 @@ class Experiment(Section):
 
     about: str = ""
     recipe: str = FLAGSHIP
-    cases: tuple[InputPath, ...] = ()
-    key: tuple[InputPath, ...] = ()
-    tune_on: tuple[InputPath, ...] = ()
-    tune_key: tuple[InputPath, ...] = ()
+    cases: Paths = ()
+    key: Paths = ()
+    tune_on: Paths = ()
+    tune_key: Paths = ()
     demos: Path | None = None
     corpus: Path | None = None
     index: Path | None = None
-    model: tuple[str, ...] = ()
+    model: Models = ()
     rankers: Rankers = Rankers()
     cells: dict[CellName, Cell] = Field(default_factory=dict)
     grid: dict[str, list[Any]] = Field(default_factory=dict)
-    tables: dict[Table, list[CellName]] = Field(default_factory=dict)
+    tables: Annotated[dict[Table, list[CellName]], BeforeValidator(_named)] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _tables_name_cells(self) -> Experiment:
@@ -164,22 +167,17 @@ class Experiment(Section):
 
     def all_cells(self) -> dict[str, Cell]:
         """The named cells and every combination of the grid."""
-        combinations = itertools.product(*self.grid.values()) if self.grid else ()
-        of_grid = {}
-        for values in combinations:
+        found = dict(self.cells)
+        for values in itertools.product(*self.grid.values()) if self.grid else ():
             fields = dict(zip(self.grid, values, strict=True))
-            of_grid[_grid_name(fields)] = Cell(set=fields)
-        return {**self.cells, **of_grid}
+            name = ",".join(f"{field.rpartition('.')[2]}={value}" for field, value in fields.items())
+            found[re.sub(r"[^A-Za-z0-9_.+=,-]", "-", name)] = Cell(set=fields)
+        return found
 
 
 _KIND = DefinitionKind(
     "experiment", "experiments", resources.files("evals").joinpath("experiments", "packaged"), ExperimentError
 )
-
-
-def packaged_experiments() -> list[str]:
-    """Names of the experiments that come with the package."""
-    return _KIND.packaged_names()
 
 
 def load_experiment(name_or_path: str) -> Experiment:
@@ -189,18 +187,7 @@ def load_experiment(name_or_path: str) -> Experiment:
         ExperimentError: It does not exist, is not YAML, or a field is unknown or wrong.
     """
     read = _KIND.read(name_or_path)
-    return _located(_KIND.check(Experiment, _strings(read.values), name_or_path), read.folder)
-
-
-def _strings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """YAML reads the names of tables as numbers, and a single path or model may be given without a list."""
-    found = dict(values)
-    if isinstance(found.get("tables"), dict):
-        found["tables"] = {str(name): cells for name, cells in found["tables"].items()}
-    for name in ("cases", "key", "tune_on", "tune_key", "model"):
-        if isinstance(found.get(name), str):
-            found[name] = [found[name]]
-    return found
+    return _located(_KIND.check(Experiment, read.values, name_or_path), read.folder)
 
 
 def _located(section: _AnySection, folder: Path) -> _AnySection:
@@ -213,20 +200,10 @@ def _located(section: _AnySection, folder: Path) -> _AnySection:
                 changed[name] = folder / value
             case Section():
                 changed[name] = _located(value, folder)
-            case str() if name in ("recipe", "ranker"):
-                changed[name] = _recipe_in(folder, value)
+            case str() if name in ("recipe", "ranker") and (folder / value).is_file():
+                changed[name] = str(folder / value)
             case tuple() if value and isinstance(value[0], Path):
                 changed[name] = tuple(folder / path for path in value)
             case dict() if name == "cells":
                 changed[name] = {key: _located(cell, folder) for key, cell in value.items()}
     return section.model_copy(update=changed)
-
-
-def _recipe_in(folder: Path, recipe: str) -> str:
-    """A file next to the experiment's, or else the unchanged name."""
-    return str(folder / recipe) if (folder / recipe).is_file() else recipe
-
-
-def _grid_name(fields: Mapping[str, Any]) -> str:
-    parts = (f"{field.rpartition('.')[2]}={value}" for field, value in fields.items())
-    return re.sub(r"[^A-Za-z0-9_.+=,-]", "-", ",".join(parts))

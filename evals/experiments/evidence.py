@@ -81,15 +81,7 @@ def sentence_scores(line: Line) -> Mapping[str, float]:
 
 
 def make_evidence_table(rows: Mapping[str, EvidenceRow], gold: Mapping[str, GoldCase]) -> PaperTable | None:
-    """Make the table of the rows that are scored, with the baseline below them.
-
-    Args:
-        rows: By the names of their cells, in order.
-        gold: The key by case id.
-
-    Returns:
-        None where no row, or no case in all of them, is scored.
-    """
+    """Make the table of the rows, by their cells, with the baseline below; None if they share no case."""
     if not rows:
         return None
     baseline = _baseline(gold)

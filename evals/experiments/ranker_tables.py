@@ -11,7 +11,7 @@ import numpy as np
 
 from evals.experiments.definition import RankerTable
 from evals.experiments.rankers import HELD_OUT, NOISY, TUNING, Examples, RankerPlan, SetScores
-from evals.experiments.tables import Compared, PaperTable, TableRow, unit_of
+from evals.experiments.tables import PART_TITLES, Compared, PaperTable, TableRow, unit_of
 from evals.rankings.scores import COLUMNS, STATISTICS, example_numbers
 from evals.statistics.bootstrap import Interval, seed_interval
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Floats, Pooled
@@ -66,11 +66,11 @@ _PAPER = FixedThreshold(tau=0.4)
 _ONE_THRESHOLD = Tuned("threshold", fallback=False)
 """Abridge's one global threshold; a query may have no evidence."""
 
-_MICRO = [Measured(title, f"micro_{part}") for title, part in zip(("P", "R", "F1"), PARTS, strict=True)]
+_MICRO = [Measured(title, f"micro_{part}") for title, part in PART_TITLES.items()]
 _BY_AVERAGE = [
     Measured(f"{average} {title}", f"{average.lower()}_{part}")
     for average in ("Macro", "Micro")
-    for title, part in zip(("P", "R", "F1"), PARTS, strict=True)
+    for title, part in PART_TITLES.items()
 ]
 _OBJECTIVES: Mapping[str, Rule] = {
     "fixed threshold 0.4, as in the paper": _PAPER,
@@ -97,11 +97,7 @@ def make_ranker_tables(
 ) -> list[PaperTable]:
     """Make a table, or one for each of its parts, of the rankers that are finished.
 
-    Args:
-        table: Which one.
-        names: Cells, in the order of the rows.
-        plan: Of all rankers.
-        scored: Scores by cell and seed; a baseline has the one seed 0.
+    Names are cells, in the order of the rows. Scores are by cell and seed; a baseline has the one seed 0.
     """
     names = [name for name in names if name in scored]
     if not names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import json
 import shutil
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cases.formats.json_lines import json_lines_named
+from cases.texts import hash_order
 from evals.errors import ExperimentError
 from evals.experiments.definition import BASELINES, Experiment
 from ranking.errors import RankerError
@@ -51,7 +51,7 @@ class PlannedRanker:
     Attributes:
         seed: 0 for a baseline, which is the same at every seed.
         recipe: None for a baseline.
-        folder: Its checkpoint; its scores are in the file of the same name.
+        folder: Its checkpoint.
     """
 
     name: str
@@ -63,6 +63,10 @@ class PlannedRanker:
     @property
     def title(self) -> str:
         return f"{self.name}, seed {self.seed}" if self.seed else self.name
+
+    @property
+    def scores_file(self) -> Path:
+        return self.folder.with_suffix(".npz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +117,6 @@ class RankerPlan:
 
 def plan_rankers(experiment: Experiment, out: Path, limit: int | None) -> RankerPlan | None:
     """Read and split the examples of an experiment, and check every training recipe.
-
-    Args:
-        experiment: The grid.
-        out: Its folder.
-        limit: Most training examples, instead of the experiment's.
 
     Returns:
         None where no cell is a ranker.
@@ -200,7 +199,7 @@ async def train_rankers(plan: RankerPlan, *, stop: asyncio.Event, watcher: Watch
     for number, one in enumerate(plan.rankers, 1):
         if stop.is_set():
             break
-        if one.title not in plan.unfinished:
+        if _read_scores(one, plan.sets) is not None:
             continue
         watcher.notify(f"ranker {number} of {len(plan.rankers)}: {one.title}")
         try:
@@ -239,7 +238,7 @@ def _train_and_score(
     written = io.BytesIO()
     np.savez_compressed(written, **scores)
     one.folder.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(_scores_file(one), [written.getvalue()])
+    write_atomically(one.scores_file, [written.getvalue()])
 
 
 def _ranker(one: PlannedRanker, plan: RankerPlan, watcher: _Epochs, stopping: Callable[[], bool]) -> Ranker:
@@ -270,13 +269,9 @@ def _ranker(one: PlannedRanker, plan: RankerPlan, watcher: _Epochs, stopping: Ca
     return NeuralRanker.open(one.folder, one.recipe.precision)
 
 
-def _scores_file(one: PlannedRanker) -> Path:
-    return one.folder.with_suffix(".npz")
-
-
 def _read_scores(one: PlannedRanker, sets: Mapping[str, Examples]) -> SetScores | None:
     """Its scores of every set, which are stored by the digest of the set; None where some are missing."""
-    path = _scores_file(one)
+    path = one.scores_file
     if not path.is_file():
         return None
     found = {}
@@ -313,8 +308,7 @@ def _limited(examples: Examples, limit: int | None) -> Examples:
     """A choice that depends on ids alone, in the order of the examples."""
     if limit is None or len(examples) <= limit:
         return examples
-    chosen = sorted(examples, key=lambda one: hashlib.sha256(json.dumps(one.id).encode()).digest())
-    ids = {one.id for one in chosen[:limit]}
+    ids = {one.id for one in hash_order(examples, lambda one: json.dumps(one.id))[:limit]}
     return tuple(one for one in examples if one.id in ids)
 
 

@@ -50,12 +50,7 @@ def note_of(paper: PaperTable) -> str:
 
 
 def table_of(paper: PaperTable, *, headline_only: bool = False) -> Table:
-    """Rows with their columns, or the headline alone, and their differences to the first row.
-
-    Args:
-        paper: The table to show.
-        headline_only: Show only headline columns, to save space.
-    """
+    """Rows with their columns, or to save space the headline alone, and differences to the first row."""
     form = _form(paper)
     shown = [paper.headline] if headline_only else paper.columns
     heads = [Column("", "text", wraps=paper.baseline is None), *(Column(name, form=form) for name in shown)]
@@ -96,10 +91,7 @@ def costs_of(paper: PaperTable) -> Table:
     heads = [Column("", "text"), Column("calls", form=Format(1))]
     heads += [Column("tokens in", form=Format(0)), Column("tokens out", form=Format(0))]
     heads += [Column("processor s", form=Format(1)), Column("calls replayed, %", form=Format(0, times=100))]
-    rows: list[list[Value]] = []
-    for row in paper.rows:
-        costs = row.costs or Costs(0, 0, 0, None)
-        rows.append([row.name, *astuple(costs)])
+    rows = [[row.name, *astuple(row.costs or Costs(0, 0, 0, None))] for row in paper.rows]
     return Table(heads, rows)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cases.submissions.archehr import Prediction
 from cases.texts import plural
 from evals.analysis.sweep import chosen_at, labelled, thresholds_by_others, tune
-from evals.analysis.voted_cases import VotedCase, evidence_settings, read_voted_cases
+from evals.analysis.voted_cases import evidence_settings, read_voted_cases
 from evals.experiments.definition import Experiment, Table
 from evals.experiments.evidence import EvidenceRow, evidence_row, make_evidence_table
 from evals.experiments.ranker_tables import make_ranker_tables
@@ -57,24 +57,20 @@ def report(
     tables: list[PaperTable] = []
     notes_of_rows: list[str] = []
     for table, names in experiment.tables.items():
+        runs = {name: cells.reported[name] for name in names if name in cells.reported}
         match table:
             case "scores":
-                tables += make_score_tables(
-                    _all_scores(names, cells, experiment.key, resources, notes_of_rows)
-                )
-                made = None
+                rows = _all_scores(runs, experiment.key, resources, notes_of_rows)
+                tables += make_score_tables(rows)
             case "evidence":
-                made = _evidence_table(names, cells, resources, notes_of_rows)
+                tables += _evidence_tables(runs, resources, notes_of_rows)
             case "1" | "2" | "abridge-2" | "abridge-3" | "abridge-5" | "abridge-9":
                 assert rankers is not None, "definitions check that such a table names rankers"
                 tables += make_ranker_tables(table, names, rankers, rankers.scores())
-                made = None
             case _:
-                scored = _scored(table, names, cells, resources, notes_of_rows)
-                made = make_table(table, scored)
+                scored = _scored(table, runs, cells.tuning, resources, notes_of_rows)
+                tables += filter(None, [make_table(table, scored)])
                 notes_of_rows += [note for scores in scored.values() for note in scores.notes]
-        if made is not None:
-            tables.append(made)
     notes = (*_notes(experiment, cells, tables, rankers), *dict.fromkeys(notes_of_rows))
     written = ExperimentReport(
         tables=tuple(tables),
@@ -90,17 +86,11 @@ def report(
 
 
 def _all_scores(
-    names: list[str],
-    cells: Cells,
-    keys: Sequence[Path],
-    resources: MetricResources,
-    notes: list[str],
+    runs: Mapping[str, RunFolder], keys: Sequence[Path], resources: MetricResources, notes: list[str]
 ) -> dict[str, list[ScoredTask]]:
     """Every task of each row; adds to `notes`."""
     rows: dict[str, list[ScoredTask]] = {}
-    for name in names:
-        if (run := cells.reported.get(name)) is None:
-            continue
+    for name, run in runs.items():
         rows[name] = score_on(run, gold_of_run(run, keys), resources)
         notes += [note for task in rows[name] for note in task.notes]
         if not rows[name]:
@@ -109,42 +99,40 @@ def _all_scores(
 
 
 def _scored(
-    table: Table, names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
+    table: Table,
+    runs: Mapping[str, RunFolder],
+    tuning: Mapping[str, RunFolder],
+    resources: MetricResources,
+    notes: list[str],
 ) -> dict[str, ArchehrScores]:
     """Rows by name, scored as `evigraph score` scores their runs; omissions are added to `notes`."""
     rows: dict[str, ArchehrScores] = {}
-    for name in names:
-        run = cells.reported.get(name)
-        if run is None:
-            continue
+    for name, run in runs.items():
         gold = gold_of_run(run)
         try:
             (rows[name],) = score_predictions(list(predictions(run)), gold, TASK_OF[table], resources)
             if table == "3":
-                rows |= _tuned(name, run, gold, cells.tuning.get(name))
+                rows |= _tuned(name, run, gold, tuning.get(name))
         except ScoringError as error:
             # Such as a cell that stops after the evidence, in a table of answers.
             notes.append(f"{name} is left out of table {table}: {error}.")
     return rows
 
 
-def _evidence_table(
-    names: list[str], cells: Cells, resources: MetricResources, notes: list[str]
-) -> PaperTable | None:
-    """The table of all scorable cells; notes on the others are added to `notes`."""
+def _evidence_tables(
+    runs: Mapping[str, RunFolder], resources: MetricResources, notes: list[str]
+) -> Iterator[PaperTable]:
+    """The table of all scorable cells, if there are any; notes on the others are added to `notes`."""
     rows: dict[str, EvidenceRow] = {}
-    for name in names:
-        if (run := cells.reported.get(name)) is None:
-            continue
+    for name, run in runs.items():
         try:
             rows[name] = evidence_row(run, resources)
         except ScoringError as error:
             notes.append(f"{name} is left out of table evidence: {error}.")
     # What lenient means is of no interest here.
     notes += [note for row in rows.values() for note in row.scores.notes if note not in TASKS["2026-2"].notes]
-    if not rows:
-        return None
-    return make_evidence_table(rows, gold_of_run(cells.reported[next(iter(rows))]))
+    if rows and (made := make_evidence_table(rows, gold_of_run(runs[next(iter(rows))]))) is not None:
+        yield made
 
 
 def _tuned(
@@ -164,12 +152,9 @@ def _tuned(
         best = tune(others, votes)
         picks = dict.fromkeys((case.case_id for case in cases), best)
         label = f"{name}, T = {best} tuned on the other split"
-    made = [_prediction(case, picks[case.case_id], votes) for case in cases]
+    chosen = {case.case_id: sorted(chosen_at(case, picks[case.case_id], votes)) for case in cases}
+    made = [Prediction(case_id, evidence=tuple(ids)) for case_id, ids in chosen.items()]
     return {label: score("2026-2", made, gold)}
-
-
-def _prediction(case: VotedCase, threshold: int, votes: int) -> Prediction:
-    return Prediction(case.case_id, evidence=tuple(sorted(chosen_at(case, threshold, votes))))
 
 
 def _notes(
@@ -195,8 +180,8 @@ def _notes(
         if rankers.unfinished:
             notes.append(f"Not finished, and counted in no mean: {', '.join(rankers.unfinished)}.")
     for name, run in cells.reported.items():
-        if run.manifest.counts.failed:
-            notes.append(f"{name}: {plural(run.manifest.counts.failed, 'case')} failed, counted in no row.")
-        if run.manifest.counts.waiting:
-            notes.append(f"{name}: {plural(run.manifest.counts.waiting, 'case')} waiting, counted in no row.")
+        counts = run.manifest.counts
+        for count, state in ((counts.failed, "failed"), (counts.waiting, "waiting")):
+            if count:
+                notes.append(f"{name}: {plural(count, 'case')} {state}, counted in no row.")
     return notes

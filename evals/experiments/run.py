@@ -16,7 +16,7 @@ from evals.errors import ExperimentError
 from evals.experiments.definition import Experiment
 from evals.experiments.rankers import RankerPlan
 from evals.run_scores import labels_from_answers
-from graph.recipe import Recipe, RecipeError, load_recipe, override
+from graph.recipe import RecipeError, load_recipe, override
 from graph.resource import used_places
 from graph.system import find_system
 from nodes.evidence.settings import VoteSettings
@@ -76,12 +76,8 @@ def plan(
 ) -> list[PlannedCell]:
     """Check the recipe and the model strings of every run of an experiment before anything is asked.
 
-    Args:
-        experiment: The grid.
-        out: Its folder.
-        models: Model strings for cells that name none, instead of the experiment's.
-        limit: Only the first cases.
-        everywhere: Recipe values of all cells, by dotted field.
+    `models` are for cells that name none, instead of the experiment's; `everywhere` has recipe values of all
+    cells, by dotted field.
 
     Raises:
         RecipeError: A cell's recipe cannot be read, or lacks a field that the cell sets.
@@ -121,7 +117,8 @@ def plan(
             selection=Selection(limit=limit),
         )
         planned.append(PlannedCell(name, out / "cells" / name, request, cases_sha256))
-        if experiment.tune_on and _is_voted(recipe):
+        votes = recipe.find_section(VoteSettings)
+        if experiment.tune_on and votes is not None and votes.all_votes > 1:
             elsewhere = replace(request, inputs=experiment.tune_on, keys=experiment.tune_key)
             folder = out / "tuning" / name
             planned.append(PlannedCell(name, folder, elsewhere, tuning_sha256, tuning=True))
@@ -181,21 +178,15 @@ async def run_cell(
     run = RunFolder(cell.folder)
     if run.manifest.status == "finished":
         return run
-    again = replace(options, command="resume")
     return await resume(
         cell.folder,
-        again,
+        replace(options, command="resume"),
         recipe=None,
         models=cell.request.models,
         stop=stop,
         watcher=watcher,
         servers=servers,
     )
-
-
-def _is_voted(recipe: Recipe) -> bool:
-    settings = recipe.find_section(VoteSettings)
-    return settings is not None and settings.all_votes > 1
 
 
 def keep_plan(path: Path, planned: Sequence[PlannedCell], rankers: RankerPlan | None = None) -> None:

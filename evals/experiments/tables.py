@@ -16,13 +16,12 @@ from evals.scoring.scored_task import ScoredTask, on_common_cases, pair
 from evals.scoring.tasks import TASKS
 from evals.statistics.bootstrap import Interval, intervals_of, paired_bootstrap
 from evals.statistics.sign_flip import holm, swap_test
+from ranking.measures import Part
 
 Unit = Literal["share", "points", "of 1"]
 """The paper prints evidence as shares of 1 and answers as points of 100. Measures of BioASQ are 0 to 1."""
 
-_PARTS = {"P": "precision", "R": "recall", "F1": "f1"}
-_AVERAGES = ("Macro", "Micro")
-_AVAILABLE = "mean of available"
+PART_TITLES: Mapping[str, Part] = {"P": "precision", "R": "recall", "F1": "f1"}
 
 TASK_OF: Mapping[Table, Task] = {"3": "2026-2", "4": "2026-2", "6": "2026-3", "7": "2026-3"}
 TITLES: Mapping[Table, str] = {
@@ -45,12 +44,12 @@ _TEXT_COLUMNS = {"Overall": "overall_score", **COLUMNS}
 _STEPS = {
     f"{shown} {average} {part}": f"{variant}_{average.lower()}_{name}"
     for shown, variant in (("Strict", "strict"), ("Lenient", "lenient_union"))
-    for average in _AVERAGES
-    for part, name in _PARTS.items()
+    for average in ("Macro", "Micro")
+    for part, name in PART_TITLES.items()
 }
 _COLUMNS: Mapping[Table, Mapping[str, str]] = {
     "3": _STEPS,
-    "4": {part: f"strict_micro_{name}" for part, name in _PARTS.items()},
+    "4": {part: f"strict_micro_{name}" for part, name in PART_TITLES.items()},
     "6": _TEXT_COLUMNS,
     "7": _TEXT_COLUMNS,
 }
@@ -135,15 +134,7 @@ def unit_of(table: Table) -> Unit:
 
 
 def make_table(table: Table, scored: Mapping[str, ArchehrScores]) -> PaperTable | None:
-    """Make a table of the rows that are scored.
-
-    Args:
-        table: Which one.
-        scored: Scores of its task by the name of the row, in order.
-
-    Returns:
-        None where no row, or no case in all of them, is scored.
-    """
+    """Make a table of the rows that are scored on its task; None if no case is scored in all of them."""
     common = on_common_cases(scored)
     if not common:
         return None
@@ -153,19 +144,15 @@ def make_table(table: Table, scored: Mapping[str, ArchehrScores]) -> PaperTable 
     averaged = TASKS[first.task].averaged
     if "Overall" in columns and AVAILABLE in first.statistics:
         parts = [column for column, name in columns.items() if name in first.values and name in averaged]
-        headline = f"{_AVAILABLE} ({', '.join(parts)})"
+        headline = f"mean of available ({', '.join(parts)})"
         columns[headline] = AVAILABLE
-    names = {name: column for column, name in columns.items()}
-    reasons = {names[name]: reason for name, reason in first.not_computed.items() if name in names}
+    missing = first.not_computed
+    reasons = {column: missing[name] for column, name in columns.items() if name in missing}
     return made_table(table, unit_of(table), common, columns, headline, not_computed=reasons)
 
 
 def make_score_tables(scored: Mapping[str, Sequence[ScoredTask]]) -> list[PaperTable]:
-    """Make a table of each task that rows are scored on, with its main scores; for systems of any kind.
-
-    Args:
-        scored: All tasks by the name of the row, in order.
-    """
+    """Make a table of each task that rows are scored on, with its main scores; for systems of any kind."""
     tables = []
     for name in dict.fromkeys(task.task for tasks in scored.values() for task in tasks):
         rows = {row: task for row, tasks in scored.items() for task in tasks if task.task == name}
@@ -193,17 +180,8 @@ def made_table(
 ) -> PaperTable:
     """A table of tasks on the same cases.
 
-    Args:
-        table: Which one.
-        unit: In which values are printed.
-        tasks: By the name of the row, in order.
-        columns: Names of scores by column.
-        headline: The column that rows are compared in.
-        part: See `PaperTable`.
-        baseline: Name of the row that all others are compared with, in addition to the first. p-values are
-            then corrected for the number of rows (Holm 1979), each of the two columns by itself.
-        costs: By the name of the row.
-        not_computed: Why a column is empty.
+    Tasks and costs are by the name of the row, scores by column. With a baseline p-values are corrected for
+    the number of rows (Holm 1979), each of the two columns by itself.
     """
     first = next(iter(tasks))
     paired = {name: pair(tasks[baseline or first], task) for name, task in tasks.items()}
@@ -224,15 +202,8 @@ def made_table(
     rows = []
     for name, one in paired.items():
         values = intervals_of(one.second, {score.name: score.statistic for score in one.scores})
-        rows.append(
-            TableRow(
-                name,
-                tuple(values.get(score) for score in columns.values()),
-                to_first.get(name),
-                to_baseline.get(name),
-                costs.get(name),
-            )
-        )
+        cells = tuple(values.get(score) for score in columns.values())
+        rows.append(TableRow(name, cells, to_first.get(name), to_baseline.get(name), costs.get(name)))
     return PaperTable(
         table=table,
         unit=unit,

@@ -150,13 +150,7 @@ def run_row(run: NamedRun) -> Row:
 
 
 def rows_of_case(run: NamedRun, line: Line, trace: list[Line]) -> Iterator[tuple[str, Row]]:
-    """Every row that a case adds, with the name of its table.
-
-    Args:
-        run: The run.
-        line: The case's line.
-        trace: The node executions of its last pass.
-    """
+    """Every row that a case adds, with the name of its table; `trace` is of its last pass."""
     of_case: Row = {"run": run.name, "case_id": line["case_id"]}
     gold = run.gold.get(line["case_id"])
     yield "cases", of_case | _case(line, gold, trace)
@@ -283,12 +277,9 @@ def _write_csv(path: Path) -> None:
 
 
 def export(runs: Sequence[NamedRun], folder: Path, *, with_csv: bool = False) -> dict[str, int]:
-    """Write `runs`, `cases`, `sentences`, `votes` and `calls` as Parquet files.
+    """Write `runs`, `cases`, `sentences`, `votes` and `calls` as Parquet files, and as CSV if wanted.
 
-    Args:
-        runs: The runs; their names are in every row.
-        folder: Where the files go; files of the same names are replaced, all of them at the end.
-        with_csv: Whether each table is written as CSV too.
+    Files of the same names are replaced, all of them at the end.
 
     Returns:
         Rows by table.

@@ -118,14 +118,8 @@ def greedy_match(
     Each token is matched to the most similar one of the other text. A token of weight 0, such as [CLS] and
     [SEP], is a candidate of a match and does not count itself. A text of only such tokens scores 0.
 
-    Args:
-        predictions: Embeddings, (pairs, tokens, width), zeros behind each text.
-        prediction_weights: 0 or 1, (pairs, tokens), zeros behind each text.
-        references: Embeddings, (pairs, tokens, width), zeros behind each text.
-        reference_weights: 0 or 1, (pairs, tokens), zeros behind each text.
-
-    Returns:
-        (pairs,).
+    Embeddings have shape (pairs, tokens, width) and weights, 0 or 1, (pairs, tokens), with zeros behind each
+    text; the result has (pairs,).
     """
     from torch.nn.functional import normalize
 

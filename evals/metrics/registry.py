@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from functools import partial
 
 from cases.submissions.archehr import Task
 from evals.metrics import align_score, bert_score, bleu, medcon, rouge, sari
@@ -32,11 +32,6 @@ _ENOUGH_PAIRS = 500
 """Below, starting processes costs more than they save: half a second, the time of about 500 pairs."""
 
 _CHUNK = 250
-
-
-class _Work(NamedTuple):
-    metrics: Sequence[TextMetric]
-    pairs: Sequence[TextPair]
 
 
 def metrics_of(task: Task) -> list[MetricSpec]:
@@ -83,27 +78,27 @@ def score_texts(metrics: Sequence[TextMetric], pairs: Sequence[TextPair]) -> dic
     for chunk in _spread(spread, pairs):
         for name, values in chunk.items():
             scores.setdefault(name, []).extend(values)
-    scores |= _score(_Work([metric for metric in metrics if not metric.spread], pairs))
+    scores |= _score([metric for metric in metrics if not metric.spread], pairs)
     return {name: scores.get(name, []) for metric in metrics for name in metric.names}
 
 
 def _spread(metrics: Sequence[TextMetric], pairs: Sequence[TextPair]) -> Iterator[dict[str, list[float]]]:
     workers = min(processors(), len(pairs) // _CHUNK)
     if len(pairs) <= _ENOUGH_PAIRS or workers < 2 or not metrics:
-        yield _score(_Work(metrics, pairs))
+        yield _score(metrics, pairs)
         return
-    chunks = (_Work(metrics, pairs[start : start + _CHUNK]) for start in range(0, len(pairs), _CHUNK))
+    chunks = (pairs[start : start + _CHUNK] for start in range(0, len(pairs), _CHUNK))
     # A pool, since leaving it ends its processes: an executor would wait for them after an interrupt.
     # Ctrl-C reaches them too; it is this process that ends on it.
     ignore_interrupts = (signal.SIGINT, signal.SIG_IGN)
     with multiprocessing.get_context("spawn").Pool(workers, signal.signal, ignore_interrupts) as pool:
-        yield from pool.imap(_score, chunks)
+        yield from pool.imap(partial(_score, metrics), chunks)
 
 
-def _score(work: _Work) -> dict[str, list[float]]:
+def _score(metrics: Sequence[TextMetric], pairs: Sequence[TextPair]) -> dict[str, list[float]]:
     scores: dict[str, list[float]] = {}
-    for metric in work.metrics:
-        rows = metric.score(work.pairs)
+    for metric in metrics:
+        rows = metric.score(pairs)
         scores |= {name: [row[column] for row in rows] for column, name in enumerate(metric.names)}
     return scores
 

@@ -6,7 +6,6 @@ with every other in Python, 3 to 10 ms a pair, and imports NLTK, 2 s; this takes
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,8 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import LCSseq
 
-from evals.metrics.text_metric import TEXT_TASKS, MetricSpec, TextPair, count_ngrams, overlap
+from evals.metrics.text_metric import TEXT_TASKS, MetricSpec, TextPair, count_ngrams, overlap, words
 from ranking.measures import Counts, scores
-
-# Same tokens as the package's tokenizer on lower-cased text, in one pass.
-_TOKEN = re.compile(r"[a-z0-9]+")
 
 
 class RougeF(NamedTuple):
@@ -36,11 +32,11 @@ def rouge(prediction: str, reference: str) -> RougeF:
     Case and everything but ASCII letters and digits are ignored. ROUGE-Lsum takes lines for sentences, and
     is ROUGE-L where neither text has a line end. A text without tokens scores 0.
     """
-    predicted, wanted = _tokens(prediction), _tokens(reference)
+    predicted, wanted = words(prediction), words(reference)
     common = LCSseq.similarity(wanted, predicted)
     common_by_line = common
     if "\n" in prediction or "\n" in reference:
-        lines = [[_tokens(line) for line in text.split("\n")] for text in (prediction, reference)]
+        lines = [[words(line) for line in text.split("\n")] for text in (prediction, reference)]
         common_by_line = union_lcs_hits(*lines)
     return RougeF(
         _rouge_n(predicted, wanted, 1),
@@ -48,10 +44,6 @@ def rouge(prediction: str, reference: str) -> RougeF:
         scores(Counts(common, len(predicted), len(wanted))).f1,
         scores(Counts(common_by_line, len(predicted), len(wanted))).f1,
     )
-
-
-def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower())
 
 
 def _rouge_n(predicted: Sequence[str], wanted: Sequence[str], order: int) -> float:
@@ -78,10 +70,6 @@ def union_lcs_hits(predicted: Sequence[Sequence[str]], wanted: Sequence[Sequence
     section 3.2) as the `rouge_score` package does it. Of several longest common subsequences the union
     depends on the one taken, so its walk back through the table is followed step by step. The table itself is
     a bit vector a row (Hyyrö, "Bit-Parallel LCS-length Computation Revisited", 2004).
-
-    Args:
-        predicted: Tokens of each predicted sentence.
-        wanted: Tokens of each sentence of the reference.
     """
     left = Counter(token for sentence in predicted for token in sentence)
     left &= Counter(token for sentence in wanted for token in sentence)
@@ -105,13 +93,7 @@ def _places(tokens: Sequence[str]) -> dict[str, int]:
 
 
 def _lcs_indices(wanted: Sequence[str], predicted: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    """Positions in `wanted` of the longest common subsequence that rouge_score takes, last first.
-
-    Args:
-        wanted: The sentence whose positions are given.
-        predicted: The other sentence.
-        places: `_places` of `predicted`.
-    """
+    """Positions in `wanted` of the longest common subsequence that rouge_score takes, last first."""
     rows = _rows(wanted, len(predicted), places)
     indices = []
     i, j = len(wanted), len(predicted)

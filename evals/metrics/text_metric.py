@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,6 +97,14 @@ class MetricSpec:
     resources: Mapping[str, str] = field(default_factory=dict)
 
 
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def words(text: str) -> list[str]:
+    """Runs of ASCII letters and digits of the lower-cased text, as ROUGE takes them."""
+    return _WORD.findall(text.lower())
+
+
 def count_ngrams(tokens: Sequence[str], order: int) -> Counter[Ngram]:
     """Count the n-grams of one order, in the order of their first appearance; none in a shorter text."""
     return Counter(zip(*(tokens[start:] for start in range(order)), strict=False))
@@ -122,12 +131,9 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json")
 
 
 def check_model_folder(folder: Path, model_type: str, name: str) -> None:
-    """See that a folder holds the configuration and the tokenizer of a model.
+    """See that a folder holds the configuration and the tokenizer of a model, as `hf download` lays it out.
 
-    Args:
-        folder: As `save_pretrained` or `hf download` lays it out.
-        model_type: What its config.json has to say, such as `distilbert`.
-        name: The model that the metric is defined with, for the remedy.
+    Its config.json has to name the type, such as `distilbert`; the remedy names the model.
 
     Raises:
         InputError: a part is missing, or the model is of another type.

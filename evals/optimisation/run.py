@@ -284,22 +284,22 @@ class _Optimisation:
         with closing(Journal(self.out / CALLS)) as journal:
             client = ModelClient(backends, journal, wanted.options.limits, budget=budget)
             async with aclosing(client):
-                for one in wanted.given.instructions():
-                    if not self.stop.is_set():
-                        found[one.prompt.name] = await self._proposed(client, one)
-        return found
-
-    async def _proposed(self, client: ModelClient, present: Instruction) -> list[str]:
-        name, wanted = present.prompt.name, self.wanted.variants
-        self.watcher.notify(f"asking for {wanted} instructions of {name}")
-        try:
-            found = await propose(client, self._asks(present), present.text)
-        except BudgetSpent as error:
-            raise OptimisationError(f"the proposals did not fit into the budget: {error}") from error
-        if len(found) < wanted:
-            self.notes.append(
-                f"{len(found)} of {wanted} proposed instructions of {name} are usable and unlike one another."
-            )
+                for present in wanted.given.instructions():
+                    if self.stop.is_set():
+                        break
+                    name = present.prompt.name
+                    self.watcher.notify(f"asking for {wanted.variants} instructions of {name}")
+                    try:
+                        found[name] = await propose(client, self._asks(present), present.text)
+                    except BudgetSpent as error:
+                        fault = f"the proposals did not fit into the budget: {error}"
+                        raise OptimisationError(fault) from error
+        for name, texts in found.items():
+            if len(texts) < wanted.variants:
+                self.notes.append(
+                    f"{len(texts)} of {wanted.variants} proposed instructions of {name} are usable and unlike"
+                    " one another."
+                )
         return found
 
     async def _search(self, space: Space, search: Search) -> EndedBy:

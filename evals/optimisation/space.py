@@ -95,10 +95,16 @@ class Given:
         evidence, prompts = self.evidence, self.prompts
         found: dict[str, dict[str, Any]] = {evidence.reply: {}}
         for name in get_args(ReplyFormName):
-            if name in (AUTO, evidence.reply) or not _goes_with(evidence, name):
+            settled: dict[str, Any] = {REPLY: name}
+            if name == POINTWISE:
+                # It is asked once, so T is a majority of one vote and the ranker's.
+                allowed = evidence.minimum_votes in (None, 1)
+                settled |= {**POINTWISE_VALUES, "threshold": (1 + evidence.ranker_weight) // 2 + 1}
+            else:
+                allowed = evidence.model_cutoff is None
+            if name in (AUTO, evidence.reply) or not allowed:
                 continue
-            settled = _asked_once(evidence) if name == POINTWISE else {}
-            changes = self.of_evidence({REPLY: name, **settled})
+            changes = self.of_evidence(settled)
             recipe = override(self.loaded, changes, self.origin)
             if fault_of_prompts(recipe, prompts) is None:
                 found[name] = changes
@@ -128,18 +134,6 @@ class Given:
             if contract.name in filled
         ]
         return [one for one in found if one is not None]
-
-
-def _goes_with(evidence: EvidenceSettings, form: ReplyFormName) -> bool:
-    """Whether the other values of a recipe allow a form of reply that is not its own."""
-    if form == POINTWISE:
-        return evidence.minimum_votes in (None, 1)
-    return evidence.model_cutoff is None
-
-
-def _asked_once(evidence: EvidenceSettings) -> dict[str, Any]:
-    """Values fixed by the form `pointwise`; T is a majority."""
-    return {**POINTWISE_VALUES, "threshold": (1 + evidence.ranker_weight) // 2 + 1}
 
 
 def differences(before: Recipe, after: Recipe) -> dict[str, Any]:
@@ -192,15 +186,10 @@ class Space:
         folder: Path,
         most: int = 0,
     ) -> None:
-        """All that can be chosen for a recipe.
+        """All that can be chosen for a recipe, with instructions by prompt and demonstrations by draw.
 
-        Args:
-            given: The recipe.
-            variants: Further instructions by the name of their prompt.
-            draws: Ids of demonstrations by the name of their draw.
-            held_out: Ids that are never shown, in addition to the recipe's.
-            folder: Of the prompts of candidates.
-            most: Demonstrations that there are to show; each draw has as many.
+        Held-out ids are never shown, as those of the recipe. The folder is for prompts of candidates. There
+        are `most` demonstrations to show; each draw has as many.
 
         Raises:
             OptimisationError: The recipe labels no evidence by a model.
@@ -246,10 +235,8 @@ class Space:
                 found.append(
                     Dimension(_CHOSEN, (AS_GIVEN, *self.draws), lambda chosen: 0 < _count(chosen) <= most)
                 )
-            orders = get_args(EvidenceSettings.model_fields[ORDER].annotation)
-            found.append(
-                Dimension(ORDER, _own_first(evidence.order, orders), lambda chosen: _count(chosen) > 1)
-            )
+            orders = _own_first(evidence.order, get_args(EvidenceSettings.model_fields[ORDER].annotation))
+            found.append(Dimension(ORDER, orders, lambda chosen: _count(chosen) > 1))
         return found + [
             Dimension(_INSTRUCTION + name, (AS_GIVEN, *texts), fills(name))
             for name, texts in self.variants.items()
@@ -296,14 +283,9 @@ class Space:
         if chosen:
             numbers = (f"{name}-{variant.removeprefix('variant ')}" for name, variant in chosen.items())
             place = folder or self._folder / "+".join(numbers)
-            write_prompts(
-                place,
-                loaded.prompts,
-                {
-                    name: self.present[name].replaced(self.variants[name][variant])
-                    for name, variant in chosen.items()
-                },
-            )
+            texts = {name: self.variants[name][variant] for name, variant in chosen.items()}
+            files = {name: self.present[name].replaced(text) for name, text in texts.items()}
+            write_prompts(place, loaded.prompts, files)
             # Runs and the recipe are to find them from any folder.
             changed["prompts"] = str(place.resolve())
         return changed

@@ -88,11 +88,8 @@ class Split:
 def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Path) -> Split:
     """Read labelled cases and divide them; cases with equal texts under several ids are in one part.
 
-    Args:
-        files: All cases, or those of the search where `test` names others.
-        test: Share of the cases that the search never sees, or files of them.
-        seed: Of the draw.
-        folder: Of the files of the parts, which are not written yet.
+    `test` is the share of the cases that the search never sees, or files of them; the files of the parts,
+    below the folder, are not written yet.
 
     Raises:
         InputError: A file cannot be read or has no labels, or a case is in both parts.
@@ -119,11 +116,8 @@ def split_cases(files: CaseFiles, test: float | CaseFiles, seed: int, folder: Pa
                 f"{files}: {len(given)} labelled cases leave {len(cases)} for the {name} part, which needs"
                 f" {FEWEST}; give more cases, another share, or a separate file: --test FILE"
             )
-    search, unseen = (
-        Part(folder / f"{name}.jsonl", tuple(cases))
-        for name, cases in zip(("search", "test"), parts, strict=True)
-    )
-    return Split(search, unseen, sha256, left_out)
+    search, unseen = map(tuple, parts)
+    return Split(Part(folder / "search.jsonl", search), Part(folder / "test.jsonl", unseen), sha256, left_out)
 
 
 def _labelled(files: CaseFiles, seed: int) -> tuple[list[Case], str, int]:

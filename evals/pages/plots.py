@@ -77,15 +77,6 @@ def drawing(name: str, width: float, height: float) -> Iterator[Drawing]:
         made.svg = _as_svg(figure, name)
 
 
-def right_axis(axes: Axes) -> Axes:
-    """A second axis from 0 to 1 on the right."""
-    right = axes.twinx()
-    right.patch.set_visible(False)
-    right.spines["right"].set_visible(True)
-    right.set_ylim(0, 1)
-    return right
-
-
 def note_at(axes: Axes, text: str, point: tuple[float, float], offset: tuple[int, int], **looks: Any) -> None:
     """Add text next to a point, `offset` in typographic points."""
     axes.annotate(text, point, xytext=offset, textcoords="offset points", **looks)
@@ -99,13 +90,9 @@ def legend_above(axes: Axes) -> None:
 def interval_plot(
     rows: Sequence[tuple[str, Interval | None]], axis: str, name: str, *, scale: float = 1.0
 ) -> str:
-    """A point and a bar for each row; the others are compared with the first row.
+    """A point and a bar for each row, from above; the others are compared with the first row.
 
-    Args:
-        rows: Names from above, with what there is.
-        axis: Label of the values.
-        name: Unique among the page's plots.
-        scale: Factor from values to the axis.
+    The name is unique among the page's plots; `scale` is the factor from values to the axis.
     """
     return forest_plot(
         [(label, one, UP if number == 0 else INK) for number, (label, one) in enumerate(rows)],

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     # It brings numpy along, which many a command does without.
@@ -80,7 +80,6 @@ class Column(NamedTuple):
 
     Attributes:
         short: Title where there is little room; None is the title itself.
-        group: Title over neighbouring columns of the same group.
         wraps: Whether a terminal without room may break it; if not, other columns make room.
         form: How its numbers are written; None for p-values.
         signed: Whether numbers have their sign.
@@ -89,7 +88,6 @@ class Column(NamedTuple):
     title: str
     kind: Kind = "number"
     short: str | None = None
-    group: str = ""
     wraps: bool = True
     form: Format | None = POINTS
     signed: bool = False
@@ -129,24 +127,12 @@ class Table:
     title: str = ""
     caption: str = ""
     left_out: int = 0
-    kind: ClassVar = "table"
 
     @property
     def cells(self) -> list[list[Cell]]:
         return [
             [column.cell(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows
         ]
-
-    @property
-    def groups(self) -> list[tuple[str, int]]:
-        """Titles over columns with how many columns each spans; empty where no column has one."""
-        found: list[tuple[str, int]] = []
-        for column in self.columns:
-            if found and found[-1][0] == column.group:
-                found[-1] = (column.group, found[-1][1] + 1)
-            else:
-                found.append((column.group, 1))
-        return found if any(title for title, _ in found) else []
 
 
 def columns(first: str, *numbers: str, form: Format = POINTS) -> list[Column]:
@@ -168,7 +154,7 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 def markdown(table: Table) -> str:
     """Without title and caption; all columns but the first are right-aligned."""
-    heads = [f"{column.group} {column.title}".strip() for column in table.columns]
+    heads = [column.title for column in table.columns]
     lines = [heads, *([cell.line for cell in row] for row in table.cells)]
     head, *body = (f"| {' | '.join(line)} |" for line in lines)
     return "\n".join([head, "|---" + "|--:" * (len(heads) - 1) + "|", *body])

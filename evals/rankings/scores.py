@@ -1,17 +1,29 @@
-"""Precision, recall, F1 and average precision of ranked examples with intervals; curves of trainings."""
+"""Precision, recall, F1 and average precision of ranked examples, also by cut-off; curves of trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, right_axis, standalone
+from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, standalone
+from evals.pages.tables import POINTS, Column, Table, columns, interval_object
 from evals.statistics.bootstrap import Interval, intervals_of
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Mean, Pooled, Ratio
+from ranking.cutoffs import (
+    Autocut,
+    AutocutStar,
+    Cutoff,
+    Elbow,
+    Surprise,
+    SurpriseClean,
+    TopK,
+    cutoff_text,
+    select,
+)
 from ranking.measures import PARTS, EmptyRule, average_precision_of_scores, count, scores
 from ranking.rank_file import RankedRow
 
@@ -22,7 +34,6 @@ Item = TypeVar("Item")
 
 EMPTY: EmptyRule = "perfect"
 """As subtask 2 of ArchEHR-QA 2026: nothing selected where nothing is evidence scores 1."""
-
 
 _COLUMNS = (
     *("correct", "selected", "gold"),
@@ -93,11 +104,8 @@ def example_numbers(
 ) -> list[float]:
     """A row of the matrix that `STATISTICS` read, shape (`COLUMNS`,).
 
-    Args:
-        selected: Sentences that a cut-off selects.
-        gold: Those that are evidence.
-        logits: Shape (sentences,).
-        labels: Whether each sentence is evidence, shape (sentences,).
+    `selected` are the sentences that a cut-off selects, `gold` those that are evidence. Logits and labels,
+    whether a sentence is evidence, have shape (sentences,).
     """
     counts = count(selected, gold)
     precision = average_precision_of_scores(logits, labels)
@@ -126,11 +134,7 @@ _SMOOTHED_STEPS = 40
 
 
 def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
-    """One training as a standalone SVG: loss by step, and the held-out figures of each epoch.
-
-    Args:
-        points: The lines of a ranker's `curve.jsonl`.
-    """
+    """One training, the lines of its `curve.jsonl`, as a standalone SVG: loss, and held-out figures."""
     with drawing("curve", 7.2, 3.6) as made:
         axes = made.axes
         start = 0
@@ -140,7 +144,7 @@ def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
             ]
             if not of_phase:
                 continue
-            _plot_losses(axes, _points(of_phase, "loss"), color=MUTED, linewidth=1.2)
+            _plot_losses(axes, [(point["step"], point["loss"]) for point in of_phase if "loss" in point])
             if start:
                 axes.axvline(start, color=MUTED, linewidth=1, linestyle=DASHES)
             if any("micro_f1" in point for point in of_phase):
@@ -153,18 +157,21 @@ def curve_svg(points: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _plot_figures(axes: Axes, points: Sequence[Mapping[str, Any]]) -> None:
-    right = right_axis(axes)
+    right = axes.twinx()
+    right.patch.set_visible(False)
+    right.spines["right"].set_visible(True)
+    right.set_ylim(0, 1)
     right.set_ylabel("held out", color=INK)
     for name, label, colour in (
         ("average_precision", "average precision", UP),
         ("micro_f1", "micro F1", DOWN),
     ):
-        values = _points([point for point in points if "micro_f1" in point], name)
+        values = [(point["step"], point[name]) for point in points if "micro_f1" in point]
         right.plot(*_split(values), "o-", color=colour, markersize=5, linewidth=1.6)
         note_at(right, label, values[-1], (-6, 6), ha="right", color=colour)
 
 
-def _plot_losses(axes: Axes, losses: Points, **looks: Any) -> None:
+def _plot_losses(axes: Axes, losses: Points) -> None:
     """Means of the last steps: a step is one document, and documents differ."""
     smoothed = [
         (
@@ -173,12 +180,70 @@ def _plot_losses(axes: Axes, losses: Points, **looks: Any) -> None:
         )
         for end, (step, _) in enumerate(losses, 1)
     ]
-    axes.plot(*_split(smoothed), **looks)
-
-
-def _points(lines: Sequence[Mapping[str, Any]], name: str) -> Points:
-    return [(line["step"], line[name]) for line in lines if name in line]
+    axes.plot(*_split(smoothed), color=MUTED, linewidth=1.2)
 
 
 def _split(points: Points) -> tuple[list[float], list[float]]:
     return [point[0] for point in points], [point[1] for point in points]
+
+
+_Truncation = Autocut | AutocutStar | Elbow | Surprise | SurpriseClean
+_TRUNCATIONS: tuple[type[_Truncation], ...] = (Autocut, AutocutStar, Elbow, Surprise, SurpriseClean)
+_FLOOR = 3
+
+RULES: tuple[Cutoff, ...] = (
+    *(TopK(k=size) for size in (3, 10, 15, 20, 54)),
+    *(rule() for rule in _TRUNCATIONS),
+    *(rule(minimum=_FLOOR) for rule in _TRUNCATIONS),
+)
+"""Fixed sizes, truncations, and truncations that keep at least three."""
+
+_SHOWN = {
+    "P": "micro_precision",
+    "R": "micro_recall",
+    "F1": "micro_f1",
+    "macro F1": "macro_f1",
+    "AP": "average_precision",
+}
+
+Scored = Sequence[tuple[Cutoff, RankingScores]]
+
+
+def score_by_cutoff(rows: Iterable[RankedRow]) -> Scored:
+    """Cut the scores of the same rankings by every rule, as heiDS's table 1, and score each selection."""
+    kept = list(rows)
+
+    def cut(rule: Cutoff) -> Iterator[RankedRow]:
+        for row in kept:
+            ids = list(row.scores)
+            yield replace(row, selected=tuple(ids[place] for place in select(rule, [*row.scores.values()])))
+
+    return [(rule, score_rows(cut(rule))) for rule in RULES]
+
+
+def cutoff_table(scored: Scored) -> Table:
+    """The main values, and F1 with its interval."""
+    heads = columns("cut-off", "selected", *_SHOWN)
+    place = 3 + list(_SHOWN).index("F1")
+    heads.insert(place, Column("95 %", "text"))
+    rows = []
+    for rule, its in scored:
+        floor = f", min {_FLOOR}" if getattr(rule, "minimum", 1) != 1 else ""
+        name = cutoff_text(rule) if isinstance(rule, TopK) else f"{rule.rule}{floor}"
+        cells = [name, f"{its.selected / its.examples:.1f}"]
+        cells += [POINTS.cell(its.values.get(score)).text for score in _SHOWN.values()]
+        cells.insert(place, POINTS.bracket(its.values.get("micro_f1")))
+        rows.append(cells)
+    return Table(heads, rows)
+
+
+def cutoffs_as_json(scored: Scored) -> list[dict[str, Any]]:
+    """An object for each rule; intervals are null where there is none."""
+    return [
+        {
+            "cutoff": cutoff_text(rule),
+            "selected": scores.selected,
+            "scores": {name: interval_object(its) for name, its in scores.values.items()},
+        }
+        for rule, scores in scored
+    ]

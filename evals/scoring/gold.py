@@ -149,7 +149,7 @@ class WholeKey:
 def whole_key(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()) -> WholeKey:
     """The key for an official score of a run: scorers require every case of their key.
 
-    Args and errors are those of `gold_of_run`.
+    Files and errors are those of `gold_of_run`.
     """
     source, known = _source_of_run(run, keys, case_files)
     if source is None:
@@ -171,14 +171,9 @@ def whole_key(run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Pa
 def gold_of_run(
     run: RunFolder, keys: Sequence[Path] = (), case_files: Sequence[Path] = ()
 ) -> dict[str, GoldCase]:
-    """Keys of the run's cases, by case id, in input order.
+    """Keys of the run's cases, by case id, in input order; from its own files, unless others are given.
 
     Without the run's case files, as where they have moved, a key alone still labels sentences.
-
-    Args:
-        run: The run; its own case files and keys are read where they were.
-        keys: Key files instead of those.
-        case_files: Case files instead of those.
 
     Raises:
         InputError: A file cannot be read, or a given key belongs to other cases.

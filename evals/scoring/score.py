@@ -90,14 +90,8 @@ def score(
     """Score predictions of one task; `notes` says where labels are weak.
 
     Cases without gold for the task are left out, and cases without a prediction are named in `unscored`.
-
-    Args:
-        task: The task.
-        predictions: The predictions.
-        gold: The key by case id.
-        resources: Local weights and indexes.
-        refuse_unknown: Refuse ids that the key does not have, as official scorers do. Otherwise they count as
-            wrong, with a note; a run may have used longer notes than its key labels.
+    Ids that the key does not have are refused, as by official scorers, or count as wrong, with a note: a run
+    may have used longer notes than its key labels.
 
     Raises:
         ScoringError: No case has both, or an id is rejected.
@@ -115,8 +109,17 @@ def score(
             f"{unknown[0]}; an official scorer refuses the submission. See every fault:"
             " evigraph validate FILE --key KEY"
         )
-    scored = marked_if_weak(_score(task, matched, resources or MetricResources()), matched)
-    scored = replace(scored, unscored=tuple(sorted(set(wanted) - {one.made.case_id for one in matched})))
+    rules = TASKS[task]
+    columns = count_columns(rules, [rules.counts(one) for one in matched])
+    texts, missing, notes = _texts(task, matched, resources or MetricResources())
+    made_ids = [one.made.case_id for one in matched]
+    scored = made_task(task, made_ids, {**columns, **texts}, missing, notes)
+    scored = replace(scored, unscored=tuple(sorted(wanted.keys() - made_ids)))
+    weak = sum(one.gold.weak for one in matched)
+    if weak and rules.reads_labels:
+        # Nothing may call itself overall then.
+        note = f"{weak_note(weak, len(matched))} It has no overall_score."
+        scored = replace(scored, parts={}, overall=None, notes=(note, *scored.notes))
     if not unknown:
         return scored
     note = f"Ids that the key does not have count as wrong, in {plural(len(unknown), 'case')}: {unknown[0]}."
@@ -158,29 +161,12 @@ def gold_for(task: Task, gold: Mapping[str, GoldCase]) -> dict[str, GoldCase]:
     return {case_id: case for case_id, case in gold.items() if TASKS[task].has_gold(case)}
 
 
-def marked_if_weak(scored: ArchehrScores, matched: Sequence[Matched]) -> ArchehrScores:
-    """The same scores, without anything that calls itself overall where a label is weak."""
-    weak = sum(one.gold.weak for one in matched)
-    if not weak or not TASKS[scored.task].reads_labels:
-        return scored
-    note = f"{weak_note(weak, len(matched))} It has no overall_score."
-    return replace(scored, parts={}, overall=None, notes=(note, *scored.notes))
-
-
 def weak_note(weak: int, cases: int) -> str:
     """Caution for scores against weak labels."""
     return (
         f"{weak:,} of {plural(cases, 'case')} are scored against weak labels, which were made from"
         " clinicians' answers: not comparable with scores against gold labels."
     )
-
-
-def _score(task: Task, matched: Sequence[Matched], resources: MetricResources) -> ArchehrScores:
-    rules = TASKS[task]
-    columns = count_columns(rules, [rules.counts(one) for one in matched])
-    texts, missing, notes = _texts(task, matched, resources)
-    columns |= texts
-    return made_task(task, [one.made.case_id for one in matched], columns, missing, notes)
 
 
 def made_task(
@@ -190,14 +176,9 @@ def made_task(
     not_computed: Mapping[str, str],
     notes: tuple[str, ...] = (),
 ) -> ArchehrScores:
-    """A task of its columns.
+    """A task of its columns: of each variant counts and scores, as `strict correct`; text metrics by name.
 
-    Args:
-        task: The task.
-        case_ids: Of the rows.
-        columns: Of each variant its counts and scores, as `strict correct`; text metrics by name, in percent.
-        not_computed: Why a text metric is missing.
-        notes: Beside those of the task.
+    Scores and metrics are in percent; notes are in addition to those of the task.
     """
     rules = TASKS[task]
     texts = {name: Mean(place) for place, name in enumerate(columns) if " " not in name}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from evals.search.ensembles import Split
 from evals.search.questions import JudgedQuestion, Part, load_questions
-from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
+from evals.search.rankings import Rankings, ScoreCache, Split, rerank_all, search_all
 from evals.search.report import SearchReport, ensemble_table, reranking_table, retrieval_table
 from evals.search.retrievers import RetrieverName, Retrievers, Scored
 from ranking.rankers.load import examples_learned, load_ranker
@@ -77,16 +76,13 @@ async def evaluate(request: Request, progress: Progress) -> SearchReport:
     rankers = {name: load_ranker(name) for name in dict.fromkeys(request.rerankers)}
     retrievers = Retrievers.open(request.corpus, request.index)
     source = retrievers.chosen(request.retriever)
-    cache = ScoreCache(request.cache)
     total = len(loaded.questions)
-    try:
+    with closing(ScoreCache(request.cache)) as cache:
         with progress("questions searched for", total) as counted:
             found = await search_all(retrievers, loaded.questions, request.depth, source, counted.advance)
         for name, ranker in rankers.items():
             with progress(f"questions reranked by {name}", total) as counted:
                 rerank_all(found, retrievers, ranker, name, request.depths, cache, counted.advance)
-    finally:
-        cache.close()
     if request.runs is not None:
         write_runs(request.runs, found)
     tables = [retrieval_table(found, request.depth)]
@@ -127,18 +123,13 @@ def write_runs(folder: Path, rankings: Rankings) -> list[Path]:
     runs: dict[str, Sequence[Sequence[Scored]]] = dict(rankings.retrieved.items())
     runs |= {f"{name}-of-{depth}": found for (name, depth), found in rankings.reranked.items()}
     written = [folder / QRELS]
-    write_atomically(written[0], _qrels(rankings.questions))
+    judged = [f"{one.id} 0 {id_} 1\n" for one in rankings.questions for id_ in one.relevant]
+    write_atomically(written[0], ["".join(judged).encode()])
     for name, found in runs.items():
         safe = _UNSAFE.sub("-", name).strip("-")
         written.append(folder / f"{safe}.run")
         write_atomically(written[-1], _run(rankings.questions, found, safe))
     return written
-
-
-def _qrels(questions: Sequence[JudgedQuestion]) -> Iterator[bytes]:
-    for question in questions:
-        for id_ in question.relevant:
-            yield f"{question.id} 0 {id_} 1\n".encode()
 
 
 def _run(

@@ -77,13 +77,10 @@ class _Claim(BaseModel):
 def load_questions(
     paths: Sequence[Path], *, years: int | None = None, part: Part | None = None, limit: int | None = None
 ) -> LoadedQuestions:
-    """Read questions in the order of the paths.
+    """Read BioASQ questions or claims of SciFact, in the order of the paths.
 
-    Args:
-        paths: BioASQ questions, or claims of SciFact (JSON lines with `claim` and `cited_doc_ids`).
-        years: Only questions of the newest year and this many years before it, by their BioASQ ids.
-        part: Only this part of those.
-        limit: Maximum number of remaining questions.
+    With `years` only those of the newest year and this many years before it, by their BioASQ ids; of these
+    only a part, and of that at most so many.
 
     Raises:
         InputError: A file cannot be read, an id is used twice, or no question is left.
@@ -113,19 +110,16 @@ def load_questions(
 def _read(path: Path) -> Iterator[JudgedQuestion]:
     if not path.exists():
         raise InputError(path, "no such file or folder")
-    if path.name.endswith(_JSON_LINES) and _are_claims(path):
-        yield from _claims(path)
-        return
+    if path.name.endswith(_JSON_LINES):
+        first = next(read_json_lines(path), None)
+        if first is not None and {"claim", "cited_doc_ids"} <= first.fields.keys():
+            yield from _claims(path)
+            return
     for case in find_cases([path]):
         if isinstance(case, InvalidCase):
             raise InputError(*case.fault.split(": ", 1))
         documents = case.biomedical.documents if case.biomedical else ()
         yield JudgedQuestion(case.id, case.question, tuple(dict.fromkeys(documents)))
-
-
-def _are_claims(path: Path) -> bool:
-    line = next(read_json_lines(path), None)
-    return line is not None and {"claim", "cited_doc_ids"} <= line.fields.keys()
 
 
 def _claims(path: Path) -> Iterator[JudgedQuestion]:
@@ -176,19 +170,14 @@ def questions_of(questions: Sequence[JudgedQuestion], part: Part) -> list[Judged
         names[group] = min(question.id, names.get(group, question.id))
     sizes = np.bincount(group_of)
     ordered = hash_order(names, lambda group: names[group])
+    # How many questions come in groups before each.
     before = np.cumsum(sizes[ordered]) - sizes[ordered]
-    within = {
-        group for group, place in zip(ordered, before, strict=True) if _is_in(part, place, len(questions))
-    }
+    part_of = zip(ordered, before * part.of // len(questions), strict=True)
+    within = {group for group, place in part_of if place == part.number - 1}
     found = [question for question, group in zip(questions, group_of, strict=True) if group in within]
     if not found:
         raise InputError(f"part {part}", f"it holds none of {plural(len(questions), 'question')}")
     return found
-
-
-def _is_in(part: Part, before: int, questions: int) -> bool:
-    """Whether a group belongs to a part; `before` is how many of all questions come in groups before it."""
-    return int(before) * part.of // questions == part.number - 1
 
 
 def _groups(questions: Sequence[JudgedQuestion]) -> list[int]:

@@ -12,8 +12,7 @@ import numpy as np
 from evals.pages.page import render_page
 from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, interval_plot, legend_above
 from evals.pages.tables import NO_VALUE, Cell, Column, Format, Row, Table, interval_object, p_text
-from evals.search.ensembles import Split, tuned_ensembles
-from evals.search.rankings import Rankings
+from evals.search.rankings import Rankings, Split, tuned_ensembles
 from evals.search.retrievers import Scored
 from evals.statistics.bootstrap import Interval, paired_bootstrap
 from evals.statistics.case_totals import Floats, Mean
@@ -48,12 +47,8 @@ class Value:
     p_value: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRow:
-    """One system; `values` by column. A column that it has no value in is missing."""
-
-    name: str
-    values: Mapping[str, Value]
+Rows = Mapping[str, Mapping[str, Value]]
+"""Of each system its values by column; a column that it has no value in is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +59,7 @@ class SearchTable:
     title: str
     caption: str
     columns: tuple[str, ...]
-    rows: tuple[SearchRow, ...]
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +95,7 @@ def retrieval_table(rankings: Rankings, depth: int) -> SearchTable:
         for name, measure in RETRIEVAL.items()
         if not name.startswith("R@") or int(name.removeprefix("R@")) <= depth
     }
-    rows: dict[str, Floats] = {
-        name: _matrix(rankings, found, measures) for name, found in rankings.retrieved.items()
-    }
+    rows = {str(name): _matrix(rankings, found, measures) for name, found in rankings.retrieved.items()}
     return SearchTable(
         "retrieval",
         "Retrieval",
@@ -137,11 +130,8 @@ def ensemble_table(
     """Rerankers alone and with the retriever, on the questions that chose the weights and on the others."""
     depth = max(depths)
     ensembles = tuned_ensembles(rankings, rerankers, depth, split)
-    matrices = {
-        f"{NO_RERANKER} ({rankings.source})": _matrix(
-            rankings, rankings.retrieved[rankings.source], RERANKING
-        )
-    }
+    plain = _matrix(rankings, rankings.retrieved[rankings.source], RERANKING)
+    matrices = {f"{NO_RERANKER} ({rankings.source})": plain}
     for name, ensemble in ensembles.items():
         matrices[name] = _matrix(rankings, rankings.reranked[name, depth], RERANKING)
         of_reranker, of_retriever = ensemble.weights
@@ -150,8 +140,9 @@ def ensemble_table(
     values: dict[str, dict[str, Value]] = {name: {} for name in matrices}
     for part, tuning in ((TUNING, True), (TEST, False)):
         columns = tuple(f"{measure} {part}" for measure in RERANKING)
-        for row in _rows({name: split.rows(m, tuning=tuning) for name, m in matrices.items()}, columns):
-            values[row.name] |= row.values
+        of_part = {name: split.rows(matrix, tuning=tuning) for name, matrix in matrices.items()}
+        for name, its in _rows(of_part, columns).items():
+            values[name] |= its
     tuned = sum(split.tuning)
     return SearchTable(
         "ensemble",
@@ -159,26 +150,23 @@ def ensemble_table(
         f"Weights of a reranker and the retriever, chosen by MAP@10 on part {split.part} of the questions"
         f" ({tuned:,}), tested on the other {len(split.tuning) - tuned:,}. {depth:,} documents are ordered.",
         tuple(f"{measure} {part}" for part in (TUNING, TEST) for measure in RERANKING),
-        tuple(SearchRow(name, its) for name, its in values.items()),
+        values,
     )
 
 
 def _matrix(rankings: Rankings, found: Sequence[Sequence[Scored]], measures: Mapping[str, Measure]) -> Floats:
     """Shape (questions, measures)."""
-    pairs = zip(rankings.questions, found, strict=True)
-    return np.array(
-        [
-            [measure([one.id for one in ranking], question.relevant) for measure in measures.values()]
-            for question, ranking in pairs
-        ],
-        dtype=np.float64,
-    )
+    rows = [
+        [measure([one.id for one in ranking], question.relevant) for measure in measures.values()]
+        for question, ranking in zip(rankings.questions, found, strict=True)
+    ]
+    return np.array(rows, dtype=np.float64)
 
 
-def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> tuple[SearchRow, ...]:
+def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> Rows:
     statistics = [Mean(column) for column in range(len(columns))]
     first = next(iter(matrices.values()))
-    rows = []
+    rows: dict[str, dict[str, Value]] = {}
     for place, (name, matrix) in enumerate(matrices.items()):
         paired = paired_bootstrap(first, matrix, statistics)
         if place == 0:
@@ -186,8 +174,8 @@ def _rows(matrices: Mapping[str, Floats], columns: Sequence[str]) -> tuple[Searc
         else:
             tests = swap_test(first, matrix, statistics)
             values = [Value(one.second, one.difference, p) for one, p in zip(paired, tests, strict=True)]
-        rows.append(SearchRow(name, dict(zip(columns, values, strict=True))))
-    return tuple(rows)
+        rows[name] = dict(zip(columns, values, strict=True))
+    return rows
 
 
 _DIGITS = Format(3)
@@ -196,12 +184,12 @@ _STYLES = ((MUTED, "--"), (UP, "-"), (DOWN, "-"), (INK, "-"), (UP, ":"), (DOWN, 
 
 def table_of(table: SearchTable) -> Table:
     """Values with their intervals and their comparison to the first row."""
+    heads = [Column("", "text", short=table.title), *map(Column, table.columns)]
     rows: list[Row] = [
-        [row.name, *(_cell(row.values.get(column)) for column in table.columns)] for row in table.rows
+        [name, *(_cell(values.get(column)) for column in table.columns)]
+        for name, values in table.rows.items()
     ]
-    return Table(
-        [Column("", "text", short=table.title), *map(Column, table.columns)], rows, table.title, table.caption
-    )
+    return Table(heads, rows, table.title, table.caption)
 
 
 def _cell(value: Value | None) -> Cell:
@@ -220,8 +208,8 @@ def as_json(report: SearchReport) -> dict[str, Any]:
         **{name: value for name, value in asdict(report).items() if name != "tables"},
         "tables": {
             table.name: [
-                {"name": row.name, "values": {column: _value(its) for column, its in row.values.items()}}
-                for row in table.rows
+                {"name": name, "values": {column: _value(its) for column, its in values.items()}}
+                for name, values in table.rows.items()
             ]
             for table in report.tables
         },
@@ -243,48 +231,46 @@ def render(report: SearchReport) -> str:
 def _plots(report: SearchReport, table: SearchTable) -> Iterator[str]:
     headline = {"retrieval": NDCG, "ensemble": f"{NDCG} {TEST}"}.get(table.name)
     if headline is not None:
-        rows = [(row.name, row.values[headline].interval) for row in table.rows]
+        rows = [(name, values[headline].interval) for name, values in table.rows.items()]
         yield interval_plot(rows, headline, table.name)
         return
     if len(report.depths) > 1:
-        yield depth_plot(table, MAP, report.depths)
+        yield depth_plot(table, report.depths)
     if len(set(report.trained_on.values())) > 1:
         yield learning_curve(table, f"{NDCG} of {max(report.depths):,}", report.trained_on)
 
 
-def depth_plot(table: SearchTable, measure: str, depths: Sequence[int]) -> str:
+def depth_plot(table: SearchTable, depths: Sequence[int]) -> str:
     """A line a reranker over the number of retrieved documents that it was given."""
     with drawing("depths", 7.2, 4.2) as made:
         axes = made.axes
         places = range(len(depths))
-        for number, row in enumerate(table.rows):
+        for number, (name, its) in enumerate(table.rows.items()):
             colour, line = _STYLES[number % len(_STYLES)]
-            values = [row.values[f"{measure} of {depth:,}"].interval.value for depth in depths]
-            axes.plot(places, values, color=colour, linestyle=line, marker="o", markersize=4, label=row.name)
+            values = [its[f"{MAP} of {depth:,}"].interval.value for depth in depths]
+            axes.plot(places, values, color=colour, linestyle=line, marker="o", markersize=4, label=name)
         axes.set_xticks(list(places), [f"{depth:,}" for depth in depths])
         axes.set_xlabel("retrieved documents")
-        axes.set_ylabel(measure)
+        axes.set_ylabel(MAP)
         legend_above(axes)
     return made.svg
 
 
 def learning_curve(table: SearchTable, column: str, trained_on: Mapping[str, int]) -> str:
     """Rerankers by how many questions they learned from, against the documents as they were retrieved."""
-    points = sorted(
-        ((trained_on[row.name], row) for row in table.rows if row.name in trained_on),
-        key=lambda point: point[0],
-    )
-    plain = table.rows[0].values[column].interval
+    known = ((trained_on[name], name) for name in table.rows if name in trained_on)
+    counts = sorted(known, key=lambda point: point[0])
+    first = next(iter(table.rows))
+    plain = table.rows[first][column].interval
     with drawing("learning", 7.2, 4.2) as made:
         axes = made.axes
-        axes.axhline(plain.value, color=MUTED, linestyle="--", linewidth=1.2, label=table.rows[0].name)
+        axes.axhline(plain.value, color=MUTED, linestyle="--", linewidth=1.2, label=first)
         axes.axhspan(plain.low, plain.high, color=MUTED, alpha=0.12, linewidth=0)
-        counts = [count for count, _ in points]
-        values = [row.values[column].interval for _, row in points]
+        values = [table.rows[name][column].interval for _, name in counts]
         below = [one.value - one.low for one in values]
         above = [one.high - one.value for one in values]
         axes.errorbar(
-            counts,
+            [count for count, _ in counts],
             [one.value for one in values],
             yerr=[below, above],
             color=UP,

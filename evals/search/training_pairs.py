@@ -126,14 +126,8 @@ def hard_negatives(
     """Draw documents that were found and are not relevant, in the order in which they were found.
 
     Half are from the first 100 places and half from those up to 1,000 (Verma et al. 2025 do not give the
-    number). A half that has too few is filled from the other.
-
-    Args:
-        found: Ids, best first; places count before relevant ones are taken out.
-        relevant: Ids that are never drawn.
-        wanted: How many; fewer come back where there are fewer.
-        seed: Seed of the draw.
-        question: Its id: each question's draw is independent of the others.
+    number), counted before relevant ones are taken out. A half that has too few is filled from the other;
+    fewer come back where there are fewer. Each question's draw is independent of the others.
     """
     gold = frozenset(relevant)
     near = [place for place, id_ in enumerate(found[:HARDEST]) if id_ not in gold]

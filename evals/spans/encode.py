@@ -28,8 +28,11 @@ class Refusal:
 
 def requests(resource: Attributes, spans: Iterable[Span]) -> Iterator[ExportTraceServiceRequest]:
     """Requests of as many spans as fit into one."""
+    of_run = Resource(attributes=_attributes(resource))
     for batch in batches(map(_span, spans), lambda encoded: encoded.ByteSize()):
-        yield _request(resource, batch)
+        scope = ScopeSpans(scope=InstrumentationScope(name=SCOPE), spans=batch)
+        found = ResourceSpans(resource=of_run, scope_spans=[scope])
+        yield ExportTraceServiceRequest(resource_spans=[found])
 
 
 def span_count(request: ExportTraceServiceRequest) -> int:
@@ -47,12 +50,6 @@ def read_refusal(content: bytes) -> Refusal | None:
     if not partial.rejected_spans:
         return None
     return Refusal(partial.rejected_spans, " ".join(partial.error_message.split())[:200])
-
-
-def _request(resource: Attributes, spans: list[EncodedSpan]) -> ExportTraceServiceRequest:
-    scope = ScopeSpans(scope=InstrumentationScope(name=SCOPE), spans=spans)
-    of_run = ResourceSpans(resource=Resource(attributes=_attributes(resource)), scope_spans=[scope])
-    return ExportTraceServiceRequest(resource_spans=[of_run])
 
 
 def _span(span: Span) -> EncodedSpan:

@@ -62,7 +62,8 @@ def traces(run: RunFolder, *, payloads: bool) -> Iterator[list[Span]]:
     numbers: Counter[str] = Counter()
     opened = closing(Journal(run.path / CALLS, read_only=True)) if payloads else nullcontext()
     with opened as journal:
-        answers = _answers(run) if payloads else {}
+        answered = (line for line in run.cases() if line.get("answer")) if payloads else ()
+        answers = {line["case_id"]: marked_text(line) for line in answered}
         for case_id, lines in run.passes():
             *steps, end = lines
             if end["node"] != _END:
@@ -71,10 +72,6 @@ def traces(run: RunFolder, *, payloads: bool) -> Iterator[list[Span]]:
             numbers[case_id] += 1
             answer = answers.get(case_id) if end["status"] == "done" else None
             yield one.spans(journal, answer)
-
-
-def _answers(run: RunFolder) -> dict[str, str]:
-    return {line["case_id"]: marked_text(line) for line in run.cases() if line.get("answer")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +90,18 @@ class _Pass:
             node = node_span(step, root, payloads=journal is not None)
             calls = step["calls"]
             intervals = call_intervals(calls, (node.start_ns, node.end_ns))
-            spans += [
-                node,
-                *(
-                    call_span(call, node=node, number=number, interval=interval, journal=journal)
-                    for number, (call, interval) in enumerate(zip(calls, intervals, strict=True))
-                ),
-            ]
+            spans.append(node)
+            for number, (call, interval) in enumerate(zip(calls, intervals, strict=True)):
+                spans.append(call_span(call, node=node, number=number, interval=interval, journal=journal))
         return spans
 
     def _root(self, answer: str | None, *, payloads: bool) -> Span:
         trace = trace_id(self.run, self.case_id, self.number, self.end["started_at"])
-        start = self._start_ns()
+        started_at = self.end["started_at"]
+        if started_at is None:
+            # A case that could not be read never began: its span begins with the run.
+            started_at = datetime.fromisoformat(self.manifest.sessions[0].started).timestamp()
+        start = nanoseconds(started_at)
         attributes: dict[str, Value] = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": self.manifest.system,
@@ -134,13 +131,6 @@ class _Pass:
             failed=bool(error),
             message=error["message"] if error and payloads else "",
         )
-
-    def _start_ns(self) -> int:
-        """A case that could not be read never began: its span begins with the run."""
-        started_at = self.end["started_at"]
-        if started_at is None:
-            started_at = datetime.fromisoformat(self.manifest.sessions[0].started).timestamp()
-        return nanoseconds(started_at)
 
 
 def node_span(step: Line, root: Span, *, payloads: bool) -> Span:

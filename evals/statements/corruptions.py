@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Literal, get_args
 
@@ -146,7 +146,8 @@ def _draw(sentence: str, purpose: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{purpose} {sentence}".encode()).digest()[:4], "big")
 
 
-def _one_of(matches: Sequence[re.Match[str]], sentence: str, purpose: str) -> re.Match[str] | None:
+def _one_of(found: Iterable[re.Match[str]], sentence: str, purpose: str) -> re.Match[str] | None:
+    matches = list(found)
     return matches[_draw(sentence, purpose) % len(matches)] if matches else None
 
 
@@ -181,14 +182,14 @@ def _number(sentence: str) -> str | None:
 
 
 def _unit(sentence: str) -> str | None:
-    match = _one_of(list(_UNIT.finditer(sentence)), sentence, "unit")
+    match = _one_of(_UNIT.finditer(sentence), sentence, "unit")
     if match is None:
         return None
     return _spliced(sentence, *match.span(2), _UNIT_SWAPS[match[2]])
 
 
 def _time(sentence: str) -> str | None:
-    match = _one_of(list(_TIME.finditer(sentence)), sentence, "time")
+    match = _one_of(_TIME.finditer(sentence), sentence, "time")
     if match is not None:
         group = "number" if match["number"] else "first"
         return _spliced(sentence, *match.span(group), _other_number(match[group], _draw(sentence, "value")))
@@ -196,7 +197,7 @@ def _time(sentence: str) -> str | None:
 
 
 def _drug(sentence: str) -> str | None:
-    match = _one_of(list(_DRUG.finditer(sentence)), sentence, "drug")
+    match = _one_of(_DRUG.finditer(sentence), sentence, "drug")
     if match is None:
         return None
     present = {name.lower() for name in _DRUG.findall(sentence)}
@@ -206,7 +207,7 @@ def _drug(sentence: str) -> str | None:
 
 
 def _swapped(sentence: str, pattern: re.Pattern[str], swaps: Mapping[str, str]) -> str | None:
-    match = _one_of(list(pattern.finditer(sentence)), sentence, pattern.pattern)
+    match = _one_of(pattern.finditer(sentence), sentence, pattern.pattern)
     if match is None:
         return None
     return _spliced(sentence, *match.span(1), _in_case_of(match[1], swaps[match[1].lower()]))

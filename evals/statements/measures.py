@@ -23,10 +23,10 @@ def auc(right: Sequence[float], wrong: Sequence[float]) -> float:
     return float((ranks.sum() - len(right) * (len(right) + 1) / 2) / (len(right) * len(wrong)))
 
 
-def threshold(right: Sequence[float], share: float = FALSE_ALARMS) -> float:
-    """The highest score below which at most a share of right statements lies."""
+def threshold(right: Sequence[float]) -> float:
+    """The highest score below which at most `FALSE_ALARMS` of right statements lie."""
     ordered = sorted(right)
-    return ordered[int(share * len(ordered))]
+    return ordered[int(FALSE_ALARMS * len(ordered))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,9 @@ class Separation:
 def separation(
     kinds: Sequence[str], scores: Sequence[float], chosen_on: Sequence[bool], right: str
 ) -> Separation:
-    """Choose the threshold on one half, and report the other.
+    """Choose the threshold on one half of the statements, those of `chosen_on`, and report the other.
 
-    Args:
-        kinds: Of each statement: `right`, or what is wrong with it.
-        scores: High for right ones.
-        chosen_on: Whether it is of the half that the threshold is chosen on.
-        right: The kind of right ones.
+    The kind of a statement is `right`, or what is wrong with it; right ones score high.
     """
     rows = list(zip(kinds, scores, chosen_on, strict=True))
     least = threshold([score for kind, score, first in rows if first and kind == right])
@@ -64,28 +60,22 @@ def separation(
         for kind in dict.fromkeys(kind for kind, _ in held_out)
     }
     rights = of.pop(right)
+
+    def below(scores: Sequence[float]) -> float:
+        return sum(score < least for score in scores) / len(scores)
+
     return Separation(
         auc(rights, [score for scores in of.values() for score in scores]),
         {kind: auc(rights, scores) for kind, scores in of.items()},
-        _below(rights, least),
-        {kind: _below(scores, least) for kind, scores in of.items()},
+        below(rights),
+        {kind: below(scores) for kind, scores in of.items()},
     )
 
 
-def _below(scores: Sequence[float], least: float) -> float:
-    return sum(score < least for score in scores) / len(scores)
-
-
 def fit_weights(signals: Floats, right: Sequence[bool], weights: Sequence[float]) -> tuple[Floats, float]:
-    """Weights and intercept of a logistic rule; a signal whose weight would be negative is left out.
+    """Weights, none below 0, and intercept of a logistic rule; a signal with a negative weight is left out.
 
-    Args:
-        signals: Shape (statements, signals).
-        right: Of each statement.
-        weights: Of each statement in the fit.
-
-    Returns:
-        Weights of shape (signals,), none below 0, and the intercept.
+    Signals have shape (statements, signals). A statement is right or not, and has its weight in the fit.
     """
     from sklearn.linear_model import LogisticRegression
 

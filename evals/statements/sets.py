@@ -64,7 +64,7 @@ def invented_statements(cases: Iterable[Case]) -> list[Item]:
     return items
 
 
-def scifact_statements(path: Path, claims: int, nearest: Nearest, seed: int = SEED) -> list[Item]:
+def scifact_statements(path: Path, claims: int, nearest: Nearest) -> list[Item]:
     """Claims with the sentences that support or contradict them, and with an abstract of another claim.
 
     Of the other abstract the sentences most like the claim are cited, as many as the claim has evidence, so
@@ -74,7 +74,6 @@ def scifact_statements(path: Path, claims: int, nearest: Nearest, seed: int = SE
         path: The claims, or a folder with one file of claims and one of abstracts.
         claims: How many are drawn.
         nearest: Ranks the sentences of the other abstract.
-        seed: Of the draw.
 
     Raises:
         InputError: A file cannot be read.
@@ -82,7 +81,7 @@ def scifact_statements(path: Path, claims: int, nearest: Nearest, seed: int = SE
     first: dict[str, JudgedClaim] = {}
     for one in read_judged_claims(path):
         first.setdefault(one.id, one)
-    chosen = sample(list(first.values()), claims, seed, lambda one: one.id)
+    chosen = sample(list(first.values()), claims, SEED, lambda one: one.id)
     items = []
     for one in chosen:
         record = numbered(one.abstract)
@@ -90,7 +89,7 @@ def scifact_statements(path: Path, claims: int, nearest: Nearest, seed: int = SE
         cited = tuple(record[place] for place in one.rationale)
         items.append(Item("scifact", kind, one.id, one.claim, cited, record))
         others = (other for other in chosen if other.document_id != one.document_id)
-        drawn = min(others, key=lambda other: hash64(f"{seed} {one.id} {other.id}"), default=None)
+        drawn = min(others, key=lambda other: hash64(f"{SEED} {one.id} {other.id}"), default=None)
         if drawn is not None:
             record = numbered(drawn.abstract)
             best = sorted(nearest(one.claim, drawn.abstract)[: len(one.rationale)])
@@ -103,12 +102,7 @@ def unanswerable_questions(cases: Sequence[Case]) -> list[Item]:
     """The question of each case on its own note, and on the note of each other case."""
     return [
         Item(
-            "unanswerable",
-            RIGHT if asked is case else UNRELATED,
-            case.id,
-            asked.question,
-            (),
-            case.sentences,
+            "unanswerable", RIGHT if asked is case else UNRELATED, case.id, asked.question, (), case.sentences
         )
         for case in cases
         for asked in cases
@@ -120,7 +114,7 @@ def numbered(texts: Sequence[str]) -> tuple[Sentence, ...]:
     return tuple(Sentence(str(number), text) for number, text in enumerate(texts, start=1))
 
 
-def first_half(items: Iterable[Item], seed: int = SEED) -> frozenset[str]:
+def first_half(items: Iterable[Item]) -> frozenset[str]:
     """Groups of the half that rules and thresholds are chosen on, by a hash of their names."""
-    groups = hash_order(dict.fromkeys(one.group for one in items), lambda group: json.dumps([seed, group]))
+    groups = hash_order(dict.fromkeys(one.group for one in items), lambda group: json.dumps([SEED, group]))
     return frozenset(groups[: (len(groups) + 1) // 2])

@@ -19,11 +19,7 @@ from evals.statistics.case_totals import Floats
 
 @dataclass(frozen=True, slots=True)
 class CohenKappa:
-    """Agreement of two raters: the columns are the table of their pairs of labels, row by row.
-
-    Attributes:
-        labels: Number of different labels.
-    """
+    """Agreement of two raters on so many labels: the columns are the table of their pairs, row by row."""
 
     labels: int
 
@@ -32,11 +28,7 @@ class CohenKappa:
         return tuple(range(self.labels**2))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
-        """The sums of a case.
-
-        Args:
-            items: The labels of both raters for each item, as numbers from 0.
-        """
+        """The sums of a case, from the labels of both raters for each item, as numbers from 0."""
         table = np.zeros((self.labels, self.labels))
         for first, second in items:
             table[first, second] += 1
@@ -68,11 +60,7 @@ class FleissKappa:
         return tuple(range(1 + self.labels))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
-        """The sums of a case.
-
-        Args:
-            items: The labels of each item, as numbers from 0.
-        """
+        """The sums of a case, from the labels of each item, as numbers from 0."""
         counts = _counts(items, self.labels)
         return np.concatenate([[(counts * (counts - 1)).sum()], counts.sum(axis=0)])
 
@@ -87,11 +75,7 @@ class FleissKappa:
 
 @dataclass(frozen=True, slots=True)
 class KrippendorffAlpha:
-    """Agreement on items with two raters or more: columns: agreeing coincidences, then label counts.
-
-    Attributes:
-        labels: Number of different labels.
-    """
+    """Agreement on items with two raters or more: columns: agreeing coincidences, then label counts."""
 
     labels: int
 
@@ -100,11 +84,7 @@ class KrippendorffAlpha:
         return tuple(range(1 + self.labels))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
-        """The sums of a case.
-
-        Args:
-            items: The labels of each item, as numbers from 0; items with less than two do not count.
-        """
+        """The sums of a case, from the labels of each item; items with less than two do not count."""
         counts = _counts([labels for labels in items if len(labels) > 1], self.labels)
         raters = counts.sum(axis=1, keepdims=True)
         return np.concatenate([[(counts * (counts - 1) / (raters - 1)).sum()], counts.sum(axis=0)])

@@ -8,7 +8,6 @@ the weights with the matrix of cases.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -45,8 +44,7 @@ class Interval(NamedTuple):
     method: Method
 
 
-@dataclass(frozen=True, slots=True)
-class PairedIntervals:
+class PairedIntervals(NamedTuple):
     """A statistic of both runs, and the second's advantage."""
 
     first: Interval
@@ -59,12 +57,7 @@ Evaluated = Callable[[Floats, float], Floats]
 
 
 def intervals_of(matrix: Floats, statistics: Mapping[str, CaseStatistic]) -> dict[str, Interval]:
-    """Intervals of one run's statistics, by name.
-
-    Args:
-        matrix: As in `paired_bootstrap`.
-        statistics: By name.
-    """
+    """Intervals of one run's statistics, by name; the matrix is as in `paired_bootstrap`."""
 
     def values(totals: Floats, cases: float) -> Floats:
         return evaluate([*statistics.values()], totals, cases)
@@ -127,23 +120,17 @@ def interval_fields(intervals: Mapping[str, Interval], cases: int) -> dict[str, 
     return {"values": {name: one.value for name, one in intervals.items()}, "intervals": ends}
 
 
-def seed_interval(
-    values: Sequence[float], level: float = LEVEL, bounds: tuple[float, float] = (-np.inf, np.inf)
-) -> Interval:
+def seed_interval(values: Sequence[float], bounds: tuple[float, float] = (-np.inf, np.inf)) -> Interval:
     """Mean of one value a seed, with Student's t-interval: mean +- t * s / sqrt(n), n - 1 degrees of freedom.
 
-    It shows how much weights and order matter, not how much the cases do.
-
-    Args:
-        values: At least one; a single value has no interval.
-        level: Probability that the interval shall cover the mean over all seeds.
-        bounds: Range of the figure; the interval is clipped to it.
+    It shows how much weights and order matter, not how much the cases do. It is clipped to `bounds`, the
+    range of the figure; a single value has no interval.
     """
     mean = float(np.mean(values))
     count = len(values)
     if count < 2:
         return Interval(mean, np.nan, np.nan, "none")
-    half = float(stdtrit(count - 1, (1 + level) / 2) * np.std(values, ddof=1) / np.sqrt(count))
+    half = float(stdtrit(count - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1) / np.sqrt(count))
     lowest, highest = bounds
     return Interval(mean, max(mean - half, lowest), min(mean + half, highest), "t")
 

@@ -51,17 +51,11 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricMean:
+class GeometricMean(Mean):
     """Geometric mean over cases of a column that holds logarithms."""
 
-    column: int
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return (self.column,)
-
     def of(self, totals: Floats, cases: float) -> Floats:
-        return np.asarray(np.exp(totals[..., self.column] / cases))
+        return np.asarray(np.exp(Mean.of(self, totals, cases)))
 
 
 @dataclass(frozen=True, slots=True)

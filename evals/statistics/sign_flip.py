@@ -56,13 +56,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """P-values of several tests, corrected so that any error among them has the probability of one test's.
 
     The smallest is multiplied by the number of tests, the next by one less, and so on, at most 1; none falls
-    below one that was smaller before (Holm 1979).
-
-    Args:
-        p_values: Of the tests, in any order.
-
-    Returns:
-        In the same order.
+    below one that was smaller before (Holm 1979). They stay in their order.
     """
     corrected = [0.0] * len(p_values)
     least = 0.0

@@ -121,11 +121,7 @@ def score_questions(
 ) -> VerdictScores | None:
     """Score one number of answers; None where the key of no question says one of them.
 
-    Args:
-        key: Keys by question.
-        read: The passages of the questions that are done, in the order of reading.
-        recipe: The recipe of the answers.
-        classes: How many answers there are.
+    `read` has the passages of the questions that are done, in the order of reading.
     """
     names = NAMES[classes]
     ids = [id_ for id_ in read if key[id_] in names]

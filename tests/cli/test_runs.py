@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.main import app
-from evals.verification import RunVerification, VerifiedAnswer
+from evals.verification import RunVerification
 from nodes.verification.support import Finding, Support
 from tests.evigraph import edit_manifest, write_cases, write_recipe
 
@@ -100,10 +100,10 @@ def verified(support: Support) -> Finding:
 
 
 def test_the_rate_counts_the_sentences_of_all_answers() -> None:
-    one = VerifiedAnswer("a", [verified("supported"), verified("supported"), verified("not_stated")])
-    other = VerifiedAnswer("b", [verified("not_stated")])
-    assert RunVerification([one, other], by_probability=True).rate == 50
-    assert RunVerification([], ["a"], by_probability=True).rate is None
+    one = [verified("supported"), verified("supported"), verified("not_stated")]
+    answers = {"a": one, "b": [verified("not_stated")]}
+    assert RunVerification(answers, by_probability=True).rate == 50
+    assert RunVerification({}, ["a"], by_probability=True).rate is None
 
 
 def test_a_note_is_text_and_nothing_else() -> None:

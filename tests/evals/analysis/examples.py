@@ -24,7 +24,7 @@ def voted(
 ) -> VotedCase:
     """`counts="302"`: three votes for sentence 1, none for 2, two for 3."""
     by_id = {str(number): int(digit) for number, digit in enumerate(counts, 1)}
-    gold = None
+    gold = GoldCase(case_id)
     if essential is not None:
         labels: dict[str, Label] = dict.fromkeys(by_id, "not-relevant")
         labels |= dict.fromkeys(essential, "essential")

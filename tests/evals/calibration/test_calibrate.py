@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from evals.calibration.calibrate import AS_IT_IS, CALIBRATED, EVERY, calibrate, with_probabilities
-from evals.calibration.recipe import calibrated_values
-from evals.calibration.render import as_object, curve_svg, table_of
+from evals.calibration.render import as_object, calibrated_values, curve_svg, table_of
 from evals.errors import CalibrationError
 from graph.recipe import make_recipe
 from nodes.evidence.rule import EvidenceRule
@@ -21,7 +20,7 @@ from tests.evals.calibration.worlds import data, world
 def test_the_rows_are_of_the_same_cases_and_add_up() -> None:
     cases = world(1, 30)
     made = calibrate(data(cases), None, None)
-    rows = {row.name: row.values for row in made.rows}
+    rows = made.rows
     assert list(rows) == [AS_IT_IS, EVERY, CALIBRATED]
     assert rows[EVERY]["recall"].value == 1.0
     gold = sum(case.essential.sum() for case in cases)
@@ -41,7 +40,7 @@ def test_the_rows_are_of_the_same_cases_and_add_up() -> None:
 def test_both_sources_are_held_against_each_alone() -> None:
     cases = [replace(case, model=np.zeros(case.essential.size)) for case in world(1, 30, voted=True)]
     made = calibrate(data(cases), None, None)
-    rows = {row.name: row.values["f1"].value for row in made.rows}
+    rows = {name: values["f1"].value for name, values in made.rows.items()}
     assert [*rows][3:] == ["votes alone", "ranker alone", "votes and ranker"]
     assert len(table_of(made).rows) == 6
     votes, ranker = made.gains[2:]

@@ -51,7 +51,7 @@ def test_the_bound_holds_in_nine_of_ten_simulated_data_sets(loss: LossName) -> N
         random = np.random.default_rng(seed)
         known, tested = (_outcomes(random, 150, binary=binary) for _ in range(2))
         sequence = fixed_sequence(known, 150, RISK, CONFIDENCE, binary=binary)
-        proven = prove(sequence, tested, RISK, CONFIDENCE, binary=binary).proven
+        proven = prove(sequence, tested, RISK, CONFIDENCE, binary=binary)[0]
         if proven is not None:
             shown += 1
             broken += (1 - proven.threshold) ** 3 / 8 > RISK
@@ -85,10 +85,10 @@ def test_the_first_threshold_that_stands_ends_the_test() -> None:
     confidences = np.linspace(1, 0, 90)
     losses = np.zeros(90)
     losses[30:60] = 1.0
-    result = prove([0.7, 0.4, 0.0], Outcomes(confidences, losses), RISK, CONFIDENCE, binary=True)
-    assert result.proven is not None
-    assert result.proven.threshold == 0.7
-    assert [one.threshold for one in result.tested] == [0.7, 0.4]
+    proven, tested = prove([0.7, 0.4, 0.0], Outcomes(confidences, losses), RISK, CONFIDENCE, binary=True)
+    assert proven is not None
+    assert proven.threshold == 0.7
+    assert [one.threshold for one in tested] == [0.7, 0.4]
 
 
 def test_nothing_of_the_tested_cases_shapes_the_rule_or_the_thresholds() -> None:
@@ -96,7 +96,7 @@ def test_nothing_of_the_tested_cases_shapes_the_rule_or_the_thresholds() -> None
     wish = RiskWish(0.3, 0.9, "wrong_labels")
     made = calibrate(data(cases), None, wish)
     assert made.bound is not None
-    first = made.bound.test.tested[0].threshold
+    first = made.bound.tested[0].threshold
     aside = made.tested_on
     assert (aside, made.chosen_on) == (80, 80)
     from evals.calibration.candidates import held_out
@@ -114,7 +114,7 @@ def test_nothing_of_the_tested_cases_shapes_the_rule_or_the_thresholds() -> None
         pytest.fail(str(error))
     assert other.rule == made.rule
     assert other.bound is not None
-    assert other.bound.test.tested[0].threshold == first
+    assert other.bound.tested[0].threshold == first
 
 
 def test_too_few_cases_are_refused_with_how_many_it_takes() -> None:

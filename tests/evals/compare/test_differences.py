@@ -74,7 +74,7 @@ def test_only_cases_that_both_runs_have_scored_count() -> None:
     first = task_scores("2026-2", FIRST, ids=["a", "b", "c", "d"])
     second = task_scores("2026-2", SECOND, ids=["d", "b", "x", "a"])
     (found,) = compare_scores([first], [second], FEW)
-    assert (found.cases, found.only_first, found.only_second) == (3, ("c",), ("x",))
+    assert (found.cases, found.paired.only_first, found.paired.only_second) == (3, ("c",), ("x",))
     value = found.metrics[2].first.value
     assert value == pytest.approx(100 * micro([Counts(*FIRST[place]) for place in (0, 1, 3)], "perfect").f1)
 
@@ -84,7 +84,7 @@ def test_a_metric_of_one_run_is_named_and_not_compared() -> None:
     second = task_scores("2026-3", (), {"bleu": TEXTS["bleu"]})
     (found,) = compare_scores([first], [second], FEW)
     assert [metric.name for metric in found.metrics] == ["bleu"]
-    assert found.not_shared == ("mean_of_available", "rougeLsum")
+    assert found.paired.not_shared == ("mean_of_available", "rougeLsum")
 
 
 def test_a_task_of_one_run_is_left_out() -> None:

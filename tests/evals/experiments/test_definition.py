@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from evals import experiments
 from evals.errors import ExperimentError
-from evals.experiments.definition import BASELINES, load_experiment, packaged_experiments
+from evals.experiments.definition import BASELINES, load_experiment
 from evals.experiments.rankers import plan_rankers
 from evals.experiments.run import plan
 from graph.recipe import RecipeError
 from tests.evals.experiments.claims import write_examples
+
+PACKAGED = sorted(path.stem for path in Path(experiments.__path__[0], "packaged").glob("*.yaml"))
 
 
 def written(folder: Path, text: str) -> str:
@@ -20,7 +23,7 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", packaged_experiments())
+@pytest.mark.parametrize("name", PACKAGED)
 def test_packaged_experiments_can_be_planned(name: str, tmp_path: Path) -> None:
     experiment = load_experiment(name)
     planned = plan(experiment, tmp_path, ["scripted:auto"], None)

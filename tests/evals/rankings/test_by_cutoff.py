@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evals.rankings.by_cutoff import RULES, as_json, cutoff_table, score_by_cutoff
-from evals.rankings.scores import RankingScores
+from evals.rankings.scores import RULES, RankingScores, cutoff_table, cutoffs_as_json, score_by_cutoff
 from ranking.cutoffs import cutoff_text, parse_cutoff
 from ranking.rank_file import RankedRow
 
@@ -39,8 +38,8 @@ def test_the_table_and_the_object_have_a_row_a_rule() -> None:
     table = cutoff_table(scored)
     names = [cells[0].text for cells in table.cells]
     assert names[0] == "top_k=3" and names[-1] == "surprise_clean, min 3"
-    assert len(names) == len({*names}) == len(as_json(scored)) == 15
-    assert as_json(scored)[5]["scores"]["micro_f1"] == {"value": 100.0, "interval": [100.0, 100.0]}
+    assert len(names) == len({*names}) == len(cutoffs_as_json(scored)) == 15
+    assert cutoffs_as_json(scored)[5]["scores"]["micro_f1"] == {"value": 100.0, "interval": [100.0, 100.0]}
 
 
 def test_an_example_without_sentences_selects_nothing() -> None:

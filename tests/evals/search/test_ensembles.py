@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from evals.search.ensembles import Split, tuned_ensembles
 from evals.search.questions import JudgedQuestion, Part
-from evals.search.rankings import Rankings
+from evals.search.rankings import Rankings, Split, tuned_ensembles
 from evals.search.report import MAP, NDCG, ensemble_table
 from evals.search.retrievers import Scored
 from storage.errors import InputError
@@ -39,12 +38,12 @@ def test_a_part_that_is_no_help_costs_nothing(retriever: str, reranker: str) -> 
 def test_an_ensemble_is_better_than_both_parts_where_they_err_on_others() -> None:
     made = rankings("badc", "cadb")
     table = ensemble_table(made, ["mine"], (2, 4), Split.of(made.questions, Part(1, 2)))
-    plain, reranker, ensemble = table.rows
+    plain, reranker, ensemble = table.rows.values()
     for column in (f"{MAP} tuning", f"{MAP} test", f"{NDCG} tuning", f"{NDCG} test"):
-        best = max(plain.values[column].interval.value, reranker.values[column].interval.value)
+        best = max(plain[column].interval.value, reranker[column].interval.value)
         assert best == pytest.approx(0.5 if column.startswith(MAP) else 0.631, abs=1e-3)
-        assert ensemble.values[column].interval.value == 1.0
-    assert ensemble.name.startswith("mine x ")
+        assert ensemble[column].interval.value == 1.0
+    assert [*table.rows][-1].startswith("mine x ")
 
 
 def test_weights_are_chosen_on_the_tuning_part_alone() -> None:
@@ -58,10 +57,11 @@ def test_weights_are_chosen_on_the_tuning_part_alone() -> None:
         {("mine", 4): _mixed(split, good.reranked["mine", 4], bad.reranked["mine", 4])},
     )
     table = ensemble_table(mixed, ["mine"], (4,), split)
-    assert table.rows[-1].name == "mine x 1 + retriever x 0"
-    assert table.rows[-1].values[f"{MAP} tuning"].interval.value == 1.0
-    assert table.rows[-1].values[f"{MAP} test"].interval.value == 0.25
-    assert table.rows[0].values[f"{MAP} test"].interval.value == 1.0
+    plain, *_, ensemble = table.rows.values()
+    assert [*table.rows][-1] == "mine x 1 + retriever x 0"
+    assert ensemble[f"{MAP} tuning"].interval.value == 1.0
+    assert ensemble[f"{MAP} test"].interval.value == 0.25
+    assert plain[f"{MAP} test"].interval.value == 1.0
 
 
 def _mixed(

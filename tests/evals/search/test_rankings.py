@@ -53,9 +53,9 @@ async def found(retrievers: Retrievers, claims: Path) -> Rankings:
 
 async def test_every_retriever_has_a_row_and_the_later_ones_a_test(found: Rankings) -> None:
     table = retrieval_table(found, 20)
-    assert [row.name for row in table.rows] == ["words", "dense", "hybrid"]
+    assert list(table.rows) == ["words", "dense", "hybrid"]
     assert table.columns == ("R@10", MAP, NDCG)
-    words, dense, _ = (row.values[NDCG] for row in table.rows)
+    words, dense, _ = (values[NDCG] for values in table.rows.values())
     assert words.p_value is None
     assert dense.p_value is not None
     assert dense.difference is not None
@@ -68,11 +68,11 @@ async def test_figures_of_run_files_by_ir_measures_are_ours(found: Rankings, tmp
     reader: Any = ir_measures
     qrels = list(reader.read_trec_qrels(str(written[0])))
     table = retrieval_table(found, 20)
-    for path, row in zip(written[1:], table.rows, strict=True):
+    for path, row in zip(written[1:], table.rows.values(), strict=True):
         run = list(reader.read_trec_run(str(path)))
         theirs = ir_measures.calc_aggregate([ir_measures.nDCG @ 10, ir_measures.R @ 10], qrels, run)
-        assert row.values[NDCG].interval.value == pytest.approx(theirs[ir_measures.nDCG @ 10], abs=1e-9)
-        assert row.values["R@10"].interval.value == pytest.approx(theirs[ir_measures.R @ 10], abs=1e-9)
+        assert row[NDCG].interval.value == pytest.approx(theirs[ir_measures.nDCG @ 10], abs=1e-9)
+        assert row["R@10"].interval.value == pytest.approx(theirs[ir_measures.R @ 10], abs=1e-9)
 
 
 async def test_a_reranker_scores_each_document_once_for_all_depths(
@@ -92,10 +92,10 @@ async def test_rerankers_are_tested_against_no_reranker(found: Rankings, retriev
     rerank_all(found, retrievers, Bm25Ranker(), "bm25", (5, 20), ScoreCache(), nothing)
     table = reranking_table(found, ["bm25"], (5, 20))
     assert table.columns == ("MAP@10 of 5", "MAP@10 of 20", "nDCG@10 of 5", "nDCG@10 of 20")
-    plain, bm25 = table.rows
-    assert plain.name == "no reranker (hybrid)"
-    assert plain.values["MAP@10 of 5"] == plain.values["MAP@10 of 20"]
-    assert bm25.values["MAP@10 of 20"].interval.value > plain.values["MAP@10 of 20"].interval.value
+    plain, bm25 = table.rows.values()
+    assert next(iter(table.rows)) == "no reranker (hybrid)"
+    assert plain["MAP@10 of 5"] == plain["MAP@10 of 20"]
+    assert bm25["MAP@10 of 20"].interval.value > plain["MAP@10 of 20"].interval.value
 
 
 async def test_kept_scores_are_not_made_again(
