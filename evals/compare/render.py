@@ -195,6 +195,10 @@ def case_plot(scores: Sequence[F1Pair], name: str) -> str:
         axes.set_xlim(-0.05, 1.05)
         axes.set_ylim(-0.05, 1.05)
         axes.set_aspect("equal")
+        # In percent, as the tables.
+        ticks, labels = np.linspace(0, 1, 6), ["0", "20", "40", "60", "80", "100"]
+        axes.set_xticks(ticks, labels)
+        axes.set_yticks(ticks, labels)
         axes.set_xlabel("strict F1 in A")
         axes.set_ylabel("strict F1 in B")
     return made.svg
