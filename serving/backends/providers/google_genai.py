@@ -97,7 +97,7 @@ FACTS = HostedProvider(
     service="https://generativelanguage.googleapis.com",
     service_variables=("GOOGLE_GEMINI_BASE_URL",),
     other_service=_vertex,
-    batches="serving.batches.providers.google_genai:connect_google",
+    batches="serving.batches.providers.google_genai:GoogleBatches",
     families=("gemini",),
     example="gemini-2.5-flash",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 
@@ -51,6 +51,23 @@ def remote_batch(read: Callable[[T], RemoteBatch], batch: T) -> RemoteBatch:
         return read(batch)
     except (AttributeError, TypeError, ValueError, OverflowError, OSError):
         raise CallError("connection", "the server's reply is not a batch") from None
+
+
+async def listed(
+    batches: AsyncIterable[T], read: Callable[[T], RemoteBatch], endpoint: str
+) -> AsyncIterator[RemoteBatch]:
+    """The batches of an account, page by page.
+
+    Raises:
+        CallError: One comes again, as from a server whose pages never end.
+    """
+    seen: set[str] = set()
+    async for batch in batches:
+        one = read(batch)
+        if one.id in seen:
+            raise CallError("connection", f"{endpoint} lists batch {one.id!r} again and again")
+        seen.add(one.id)
+        yield one
 
 
 def json_of(value: Mapping[str, Any]) -> bytes:
