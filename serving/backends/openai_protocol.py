@@ -8,7 +8,6 @@ from typing import Any
 from serving.backends.reply_schemas import fixed_layout_grammar, without_keywords
 from serving.protocol.errors import CallError
 from serving.protocol.messages import UNKNOWN, Answer, TokenLogprob, token_count
-from serving.protocol.reply import JsonSchema
 from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import Effort, Thought, split_thinking
 
@@ -80,7 +79,10 @@ def schema_fields(request: AnyRequest) -> dict[str, Any]:
     grammar = fixed_layout_grammar(request.schema) if request.constraint == "grammar" else None
     if grammar is not None:
         return {"structured_outputs": {"grammar": grammar}}
-    return {"response_format": _json_schema(request.reply.name, request.schema)}
+    # Strict mode answers `uniqueItems` with 400.
+    schema = without_keywords(request.schema, ("uniqueItems",))
+    strict = {"name": request.reply.name, "schema": schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": strict}}
 
 
 def answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
@@ -187,9 +189,3 @@ def token_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
         )
         for entry in content
     )
-
-
-def _json_schema(name: str, schema: JsonSchema) -> dict[str, Any]:
-    # Strict mode answers `uniqueItems` with 400.
-    strict = without_keywords(schema, ("uniqueItems",))
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": strict, "strict": True}}

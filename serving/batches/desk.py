@@ -15,7 +15,7 @@ from serving.batches.providers import connect_batched
 from serving.journal.batches import BatchRecord, Harvested, Wanted
 from serving.journal.journal import Journal
 from serving.policy.traffic import Traffic, count, size
-from serving.protocol.batch_provider import NoSuchBatch, RemoteBatch, RowResult
+from serving.protocol.batch_provider import BatchProvider, NoSuchBatch, RemoteBatch, RowResult
 from serving.protocol.budget import Price, Spend
 from serving.protocol.errors import CallError, ErrorClass, classify
 from serving.protocol.messages import Answer
@@ -88,8 +88,7 @@ class BatchDesk:
         Raises:
             CallError: The provider does not say.
         """
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         candidate: RemoteBatch | None = None
         try:
             async for found in provider.found(metadata):
@@ -125,9 +124,8 @@ class BatchDesk:
         """Look once more for batches that an account did not know: it may have been another's key."""
         for record in self.journal.batches.records(("lost",)):
             backend = self._backend(record.model)
-            assert backend.batches is not None
             try:
-                remote = await backend.batches.provider.look(record.remote_id)
+                remote = await provider_of(backend).look(record.remote_id)
             except Exception as error:
                 logger.info("batch %s is still lost: %s", record.remote_id, error)
                 self.journal.batches.finish(record.number, "closed", record.counts)
@@ -139,8 +137,7 @@ class BatchDesk:
     async def aclose(self) -> None:
         """Close the connections that only harvests have needed."""
         for backend in self._connected:
-            assert backend.batches is not None
-            await backend.batches.provider.aclose()
+            await provider_of(backend).aclose()
 
     def _backend(self, model: str) -> Backend:
         """The model of a batch; one that this session does not ask is connected for its batches alone."""
@@ -150,8 +147,7 @@ class BatchDesk:
         return self.backends[model]
 
     async def _look_at(self, record: BatchRecord, backend: Backend) -> None:
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         if record.state == "intended":
             found = await self._adopt(record, backend)
             if found is None:
@@ -215,8 +211,7 @@ class BatchDesk:
         Raises:
             CallError: The results cannot be read now.
         """
-        assert backend.batches is not None
-        provider, batches = backend.batches.provider, self.journal.batches
+        provider, batches = provider_of(backend), self.journal.batches
         if remote.state == "failed" and remote.error_class == "rate_limit":
             self._give_back(record, backend)
             calls = batches.void(record.number)
@@ -265,8 +260,7 @@ class BatchDesk:
         seen: dict[str, int],
     ) -> None:
         """Store and count the results of some rows of a batch."""
-        assert backend.batches is not None
-        endpoint = backend.batches.provider.endpoint
+        endpoint = provider_of(backend).endpoint
         rows = [
             (one.custom_id, tuple(_plain(answer, endpoint) for answer in one.answers), _row_failure(one))
             for one in results
@@ -310,8 +304,7 @@ class BatchDesk:
         Raises:
             CallError: They are still there; the next session tries again.
         """
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         if not self.keep_remote:
             try:
                 if remote is None:
@@ -334,11 +327,15 @@ def _row_failure(result: RowResult) -> CallError | None:
     return failure.of_request()
 
 
+def provider_of(backend: Backend) -> BatchProvider:
+    """What takes the batches of a model that has them."""
+    assert backend.batches is not None
+    return backend.batches.provider
+
+
 def failure_at(backend: Backend, error: Exception) -> CallError:
     """Classify the failure of a request to the provider of a model's batches."""
-    assert backend.batches is not None
-    key = key_variable(backend.name.provider)
-    return classify(error).at(backend.batches.provider.endpoint, key)
+    return classify(error).at(provider_of(backend).endpoint, key_variable(backend.name.provider))
 
 
 def _why(remote: RemoteBatch) -> CallError:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from cases.texts import plural
 from serving.backends.backend import Backend
-from serving.batches.desk import BatchDesk, failure_at
+from serving.batches.desk import BatchDesk, failure_at, provider_of
 from serving.batches.pending import CallPending
 from serving.journal.batches import Wanted
 from serving.journal.journal import Journal
@@ -200,8 +200,7 @@ class Pool:
         return True
 
     async def _add(self, backend: Backend, request: AnyRequest, sent: AnyRequest) -> None:
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         row = provider.row(request.key(request.samples[0]), sent)
         length = len(provider.encoded(row))
         tokens = max_prompt_tokens(sent.messages) + sent.max_reply_tokens
@@ -255,8 +254,7 @@ class Pool:
                 raise error
 
     async def _submit(self, lot: _Lot) -> None:
-        assert lot.backend.batches is not None
-        provider = lot.backend.batches.provider
+        provider = provider_of(lot.backend)
         if provider.endpoint not in self._told:
             self._told.add(provider.endpoint)
             self._report(f"batches: {provider.retention}")
@@ -302,8 +300,7 @@ class Pool:
             CallError: It did not.
             _Unknown: That cannot be known.
         """
-        assert lot.backend.batches is not None
-        provider = lot.backend.batches.provider
+        provider = provider_of(lot.backend)
         try:
             remote = await provider.submit(lot.rows, metadata)
         except Exception as error:
