@@ -138,7 +138,6 @@ class FileLock:
         self.close()
 
     def close(self) -> None:
-        """Give it back."""
         if self._owner is not None:
             self._owner.unlink(missing_ok=True)
             self._owner = None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cases.texts import plural
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
-from runs.execute.assemble import Assembly, Report, Request, assembled, recorded_request
+from runs.execute.assemble import Assembly, Report, Request, assemble, closed_at_end, recorded_request
 from runs.execute.batch import Options, run_batch
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
@@ -157,18 +157,16 @@ async def _ready(
         demand_usable(request.models.values())
     async with contextlib.AsyncExitStack() as ending:
         started = servers or ending.enter_context(Servers(watcher.notify, stop))
-        known = None if recorded is None else recorded.models
-        assembly = await ending.enter_async_context(
-            assembled(
-                request,
-                watcher.notify,
-                started,
-                options.limits,
-                probing=options.probe,
-                recorded=known,
-                idle=idle,
-            )
+        assembling = assemble(
+            request,
+            watcher.notify,
+            started,
+            options.limits,
+            probing=options.probe,
+            recorded=None if recorded is None else recorded.models,
+            idle=idle,
         )
+        assembly = await ending.enter_async_context(closed_at_end(assembling))
         budget = options.budget if recorded is None else recorded.budget.replaced_by(options.budget)
         _demand_prices(budget, assembly.manifest)
         cluster: RayCases | None = None

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -18,7 +17,7 @@ from nodes.core.failure import NodeFailure, as_failure
 from nodes.core.recipe import Recipe
 from prompts import load_prompts, replace_prompts
 from runs.execute.assemble import Assembly, Prepared, Report, close_backends, recorded_places
-from runs.execute.case_run import RECURSION_LIMIT, Graph, successors
+from runs.execute.case_run import Graph, case_config, successors
 from runs.fork.forks import ForkPoint
 from runs.record.folder import CALLS, RunFolder
 from runs.record.manifest import Manifest, Model, RunError
@@ -35,8 +34,6 @@ from serving.requests.client import ModelClient
 from weights.registry import WeightsError
 
 Event = Mapping[str, Any]
-
-_NAMESPACE = ""
 
 
 class RecordedCalls(Journal):
@@ -61,14 +58,6 @@ class Inherited:
     events: Sequence[Event]
     tasks: frozenset[str]
     steps: Sequence[int]
-
-
-def thread(case_id: str) -> RunnableConfig:
-    """LangGraph's settings for a case with a checkpointer."""
-    return {
-        "recursion_limit": RECURSION_LIMIT,
-        "configurable": {"thread_id": case_id, "checkpoint_ns": _NAMESPACE},
-    }
 
 
 def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Backend]) -> dict[Role, Backend]:
@@ -106,7 +95,7 @@ async def replay(
     trace = CaseTrace(case.id, successors(graph))
     failure: NodeFailure | None = None
     events: Any = graph.astream(
-        {"case_id": case.id}, thread(case.id), context=context, stream_mode="debug", durability="sync"
+        {"case_id": case.id}, case_config(case.id), context=context, stream_mode="debug", durability="sync"
     )
     try:
         # Closed early, LangGraph still saves ended tasks.
@@ -234,7 +223,7 @@ def _demand_equal(
 
 async def _checkpoint_before(graph: Graph, case_id: str, superstep: int) -> CheckpointTuple:
     assert isinstance(graph.checkpointer, InMemorySaver)
-    async for saved in graph.checkpointer.alist(thread(case_id)):
+    async for saved in graph.checkpointer.alist(case_config(case_id)):
         if saved.metadata["step"] == superstep - 1:
             return saved
     raise AssertionError("a superstep begins with a checkpoint")
@@ -248,7 +237,7 @@ async def _branch_off(saved: CheckpointTuple, tasks: frozenset[str], case_id: st
     """
     branch = InMemorySaver()
     config = await branch.aput(
-        thread(case_id), saved.checkpoint, saved.metadata, saved.checkpoint["channel_versions"]
+        case_config(case_id), saved.checkpoint, saved.metadata, saved.checkpoint["channel_versions"]
     )
     for task in tasks:
         writes = [(channel, value) for id_, channel, value in saved.pending_writes or () if id_ == task]

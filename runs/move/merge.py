@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import resource
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,6 +51,7 @@ from runs.upkeep.check import check
 from serving.journal.merge import MergedJournal
 from serving.policy.traffic import Traffic
 from storage.disks import writable
+from storage.files import allow_files
 
 _FILES_A_SHARD = 4
 _FILES = 64
@@ -81,7 +81,7 @@ def merge(
         OSError: A file cannot be read or written.
     """
     demand_free(out)
-    _allow_files(_FILES_A_SHARD * len(paths) + _FILES)
+    allow_files(_FILES_A_SHARD * len(paths) + _FILES)
     with contextlib.ExitStack() as stack:
         for path in dict.fromkeys(path.resolve() for path in paths):
             # What nobody can write needs no lock.
@@ -413,11 +413,3 @@ def _join(target: Path, sources: Sequence[Path]) -> None:
                 content = source.read_bytes()
                 file.write(content if not content or content.endswith(b"\n") else content + b"\n")
         flush(file)
-
-
-def _allow_files(number: int) -> None:
-    """Have so many files open at once, as far as the system allows it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < number:
-        wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

@@ -27,7 +27,7 @@ from runs.record.index import INDEX
 from runs.record.manifest import RunError, quoted, utc_now
 from runs.record.publishing import built_beside, copy_journal, demand_free, flush, fold_log
 from runs.record.purged import purged_of
-from runs.record.sealed import CHECKSUM, Damaged, open_document, seal_document
+from runs.record.sealed import Damaged, open_document, seal_document
 from serving.policy.gate import hold_for, take_cases
 from serving.policy.object_store import ObjectStore
 from storage.errors import InputError
@@ -306,9 +306,7 @@ def _read(store: ObjectStore, name: str) -> Listing | None:
     if content is None:
         return None
     try:
-        fields = open_document(content, sealed=True)
-        fields.pop(CHECKSUM, None)
-        listing = Listing.model_validate(fields)
+        listing = Listing.model_validate(open_document(content, sealed=True))
     except (Damaged, ValidationError) as error:
         if name == PLAN and isinstance(error, Damaged):
             # A full disk may have cut it; it is written anew.
