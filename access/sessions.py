@@ -136,7 +136,6 @@ class Sessions:
         return False
 
     def end(self, key: str | None) -> None:
-        """Sign out."""
         if key is not None:
             self._end(_hashed(key), "view", "signed out")
 
@@ -152,7 +151,6 @@ class Sessions:
                 self._end(hashed, "view", why)
 
     def close(self) -> None:
-        """End all sessions."""
         for hashed in [*self._sessions]:
             self._end(hashed, "view", "the server has ended")
 
@@ -244,7 +242,6 @@ class Attempts:
             return 0.0
 
     def succeeded(self, tried: str) -> None:
-        """Forget the attempts."""
         with self._lock:
             self._failed.pop(tried, None)
 

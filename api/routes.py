@@ -144,7 +144,15 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
         summary="Submit cases",
         response_model=RunStatus,
         responses={202: _SUBMITTED, **described(400, 401, 403, 409, 413, 415, 422, 429, 503)},
-        openapi_extra={"requestBody": {"required": True, "content": _submission_schemas()}},
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {
+                    **_json_schema(Submission),
+                    "multipart/form-data": {"schema": {"$ref": "#/components/schemas/UploadedCases"}},
+                },
+            }
+        },
     )
     async def submit_run(
         request: Request,
@@ -407,13 +415,6 @@ def _listed(service: Service, caller: Caller, limit: int, before: str | None) ->
 
 def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
-
-
-def _submission_schemas() -> dict[str, Any]:
-    return {
-        **_json_schema(Submission),
-        "multipart/form-data": {"schema": {"$ref": "#/components/schemas/UploadedCases"}},
-    }
 
 
 def _describe(app: FastAPI) -> None:

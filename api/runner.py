@@ -267,11 +267,13 @@ class Runner:
         session.fault, session.lacks_descriptors = "", False
         try:
             if begun:
+                # As they are named now, for an address may be new; those of the run where none is offered.
+                offered = job.record.model in self._offer.models
                 folder = await resume(
                     job.path,
                     replace(self._options, command="resume"),
                     recipe=None,
-                    models=self._models(job),
+                    models=self._offer.assigned(job.record.model) if offered else None,
                     stop=stop,
                     watcher=watcher,
                     servers=self._servers,
@@ -298,10 +300,6 @@ class Runner:
             never_began = not begun and not (job.path / "run.json").exists()
             if never_began and not stop.is_set() and not session.lacks_descriptors:
                 self._close(job, "failed", session.fault)
-
-    def _models(self, job: Job) -> Any:
-        """As they are named now, for an address may be new; those of the run where they are not offered."""
-        return self._offer.assigned(job.record.model) if job.record.model in self._offer.models else None
 
     def _close(self, job: Job, how: Closed, fault: str) -> None:
         if job.record.closed is None:

@@ -122,7 +122,6 @@ class Library:
                     run.ended()
 
     def close(self) -> None:
-        """Close every file."""
         for run in self._runs.values():
             run.release()
 

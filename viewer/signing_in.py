@@ -69,7 +69,6 @@ class SigningIn:
         self._addresses = ServedAddresses()
 
     def routes(self) -> list[Route]:
-        """All routes."""
         return [
             Route(self._addresses.sign_in(), self._form),
             Route(self._addresses.sign_in(), self._sign_in, methods=["POST"]),
