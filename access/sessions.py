@@ -230,7 +230,9 @@ class Attempts:
             at = self._clock()
             if len(self._failed) >= _MOST_COUNTED:
                 # Addresses cost nothing in some networks, and memory does here.
-                self._failed = {one: times for one, times in self._failed.items() if _recent(times, at)}
+                self._failed = {
+                    one: times for one, times in self._failed.items() if times and at - times[-1] < WINDOW
+                }
                 if len(self._failed) >= _MOST_COUNTED:
                     return WINDOW
             times = self._failed.setdefault(tried, deque())
@@ -244,10 +246,6 @@ class Attempts:
     def succeeded(self, tried: str) -> None:
         with self._lock:
             self._failed.pop(tried, None)
-
-
-def _recent(times: deque[float], at: float) -> bool:
-    return bool(times) and at - times[-1] < WINDOW
 
 
 def _hashed(key: str) -> str:

@@ -207,7 +207,8 @@ async def _continued(
             # The recorded names stay, so that the next session sends batches again.
             names = {role: replace(name, batched=False) for role, name in request.models.items()}
             request = replace(request, models=names)
-        idle = resuming and options.on is None and _all_ended(folder)
+        all_ended = len(folder.statuses()) >= manifest.inputs.cases and not reviewed_waiting(folder)
+        idle = resuming and options.on is None and all_ended
         ready = _ready(request, options, stop, watcher, servers, manifest, idle)
         async with ready as (assembly, cluster):
             _refuse_changes(folder, assembly, corrected=corrected)
@@ -268,12 +269,6 @@ def _indexed(path: Path) -> RunFolder:
         with contextlib.suppress(RunError, OSError), contextlib.closing(RunIndex(folder)) as index:
             index.refresh()
     return folder
-
-
-def _all_ended(folder: RunWriter) -> bool:
-    """Whether a resume would run no case."""
-    ended = len(folder.statuses()) >= folder.manifest.inputs.cases
-    return ended and not reviewed_waiting(folder)
 
 
 def _refuse(folder: RunWriter) -> None:

@@ -75,7 +75,11 @@ async def rerun(
         InputError, RecipeError, PromptError, ModelError: Before any request.
     """
     original = run.manifest
-    _refuse_fork(run)
+    if (forked := original.forked_from) is not None:
+        raise RunError(
+            f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
+            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
+        )
     refuse_purged(run.path, wanted.case_id)
     _demand_writable(run.path)
     run.require_case(wanted.case_id)
@@ -124,15 +128,6 @@ async def rerun(
                     run_case=partial(_run_case, assembly, inherited, recorded),
                 )
     return RunFolder(folder.path)
-
-
-def _refuse_fork(run: RunFolder) -> None:
-    forked = run.manifest.forked_from
-    if forked is not None:
-        raise RunError(
-            f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
-            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
-        )
 
 
 def _demand_writable(run: Path) -> None:

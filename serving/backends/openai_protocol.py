@@ -24,20 +24,27 @@ def logprob_fields(request: AnyRequest) -> dict[str, Any]:
     return {"logprobs": True, "top_logprobs": TOP_CHOICES if request.choices else TOP_LOGPROBS}
 
 
+def sampling_fields(request: AnyRequest) -> dict[str, Any]:
+    """Temperature, number of samples and seed, as far as the call has them."""
+    samples = len(request.samples)
+    fields = {
+        "temperature": request.temperature,
+        "n": samples if samples > 1 else None,
+        "seed": request.seed,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def request_body(model: str, request: AnyRequest) -> dict[str, Any]:
     """The JSON body of a request, without the fields of its effort, which servers differ in."""
-    body: dict[str, Any] = {
+    return {
         "model": model,
         "messages": [{"role": message.role, "content": message.text} for message in request.messages],
         request.limit_field: request.max_tokens,
+        **sampling_fields(request),
+        **logprob_fields(request),
+        **schema_fields(request),
     }
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if len(request.samples) > 1:
-        body["n"] = len(request.samples)
-    if request.seed is not None:
-        body["seed"] = request.seed
-    return body | logprob_fields(request) | schema_fields(request)
 
 
 OPENAI_EFFORTS: Mapping[Effort, str] = {

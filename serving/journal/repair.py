@@ -154,7 +154,10 @@ def _copy_whole(old: Path, new: Path) -> int:
         create(database)
         database.execute("COMMIT")
         try:
-            opened = _Reader(old, _opened_leniently(old))
+            damaged = sqlite3.connect(f"{old.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            # A file that is shorter than its first page says is read as far as it goes.
+            damaged.execute("PRAGMA writable_schema=ON")
+            opened = _Reader(old, damaged)
         except sqlite3.DatabaseError:
             return 0
         with closing(opened) as reader:
@@ -295,10 +298,3 @@ class _Reader:
 def _key(number: int) -> bytes:
     """The lowest key of a part; above all keys for the end of the last one."""
     return number.to_bytes(8, "big") if number < _KEYS else b"\xff" * 33
-
-
-def _opened_leniently(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    # A file that is shorter than its first page says is read as far as it goes.
-    database.execute("PRAGMA writable_schema=ON")
-    return database

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -272,15 +272,10 @@ def error_line(log: Path) -> str:
     for number in reversed(range(len(lines))):
         line = lines[number]
         if _ERROR.match(line) and _POINTER not in line:
-            return _cause(lines, number)[:_MAX_LINE]
+            # Pydantic gives the reason only in the line below.
+            told_below = _VALIDATION.match(line) and number + 1 < len(lines)
+            return (lines[number + 1] if told_below else line)[:_MAX_LINE]
     return last_line(log)[:_MAX_LINE]
-
-
-def _cause(lines: Sequence[str], number: int) -> str:
-    """The line itself; pydantic gives the reason only in the line below."""
-    if _VALIDATION.match(lines[number]) and number + 1 < len(lines):
-        return lines[number + 1]
-    return lines[number]
 
 
 def _tail(log: Path) -> list[str]:

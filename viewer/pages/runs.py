@@ -210,7 +210,9 @@ def run_page(
         evidence=None if answers else _evidence(totals),
         answers=answers,
         score_name=SCORES.get(find_system(manifest.system).score or "", ""),
-        outcomes=_has_outcomes(ended.summaries),
+        # Verdicts or exact answers instead of labels.
+        outcomes=any(row.outcome for row in ended.summaries)
+        and not any(row.sentences for row in ended.summaries),
         review_links=review_links,
         figures=[
             one for one in figures(ended.summaries).values() if one.bars or manifest.status == "running"
@@ -236,11 +238,6 @@ def facts_of(name: str, path: Path, ended: Ended) -> dict[str, Any]:
         reviews=ended.reviews.of,
         errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
     )
-
-
-def _has_outcomes(rows: Sequence[CaseSummary]) -> bool:
-    """Whether the run produces verdicts or exact answers instead of labels."""
-    return any(row.outcome for row in rows) and not any(row.sentences for row in rows)
 
 
 def rows_document(
