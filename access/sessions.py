@@ -107,9 +107,7 @@ class Sessions:
     def person(self, key: str | None, *, use: bool = True) -> Person | None:
         """Whose session a key is; None where there is none, or it has ended.
 
-        Args:
-            key: As the browser has it.
-            use: Whether the request is a person's; a page's own requests do not keep a session open.
+        `use` is whether the request is a person's; a page's own requests do not keep a session open.
 
         Raises:
             InputError: The list of users cannot be used.

@@ -49,12 +49,9 @@ class Layout:
 
 
 def lay_out(nodes: Sequence[str], edges: Sequence[Edge], route: Sequence[Edge]) -> Layout:
-    """Lay out a graph.
+    """Lay out a graph whose nodes are in the order of their wiring.
 
-    Args:
-        nodes: In the order of their wiring.
-        edges: Between them.
-        route: Edges that were taken, in order; they run downwards where possible.
+    `route` has the edges that were taken, in order; they run downwards where possible.
     """
     kept = _without_cycles(nodes, edges, route)
     layer_of = _longest_paths(nodes, kept)
