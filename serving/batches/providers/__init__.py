@@ -74,7 +74,6 @@ def connect_batched(name: ModelName) -> Backend:
         servers=(Server(model.provider.endpoint, complete, close=model.provider.aclose),),
         constraints=model.constraints,
         many_samples=model.many_samples,
-        takes_seed=model.takes_seed,
         logprobs=model.logprobs,
         abilities=model.abilities,
         batches=model,

@@ -211,15 +211,6 @@ class AnthropicBatches:
         finally:
             await response.close()
 
-    async def cancel(self, batch_id: str) -> None:
-        from anthropic import APIStatusError
-
-        try:
-            await self._client.messages.batches.cancel(batch_id)
-        except APIStatusError:
-            if not (await self.look(batch_id)).final:
-                raise
-
     async def delete(self, batch: RemoteBatch) -> None:
         from anthropic import NotFoundError
 

@@ -158,11 +158,6 @@ class GoogleBatches:
                 read = partial(self._answers, line, asked(custom_id))
                 yield row_result(custom_id, self.endpoint, read)
 
-    async def cancel(self, batch_id: str) -> None:
-        if (await self.look(batch_id)).final:
-            return
-        await self._client.batches.cancel(name=batch_id)
-
     async def delete(self, batch: RemoteBatch) -> None:
         for name in batch.files:
             await self._delete_file(name)

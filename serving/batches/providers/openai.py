@@ -235,13 +235,6 @@ class OpenAIBatches:
         if failure is not None:
             raise failure
 
-    async def cancel(self, batch_id: str) -> None:
-        try:
-            await self._client.batches.cancel(batch_id)
-        except Exception as error:
-            if not _refused(error) or not (await self.look(batch_id)).final:
-                raise
-
     async def delete(self, batch: RemoteBatch) -> None:
         """Delete all of its files; a batch itself cannot be deleted."""
         failures = [
@@ -326,12 +319,6 @@ def _text(value: object, what: str) -> str:
 
 def _expiry(field: str, days: int) -> dict[str, Any]:
     return {field: {"anchor": "created_at", "seconds": days * _DAY_S}}
-
-
-def _refused(error: BaseException) -> bool:
-    """Whether a request failed with a 4xx status, and so had no effect."""
-    status = getattr(error, "status_code", None)
-    return isinstance(status, int) and 400 <= status < 500
 
 
 def _row_answers(line: Mapping[str, Any], asked: int, read: Read) -> list[Answer]:
