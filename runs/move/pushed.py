@@ -117,7 +117,7 @@ def push(path: Path, url: str, step: Step) -> Pushed:
         # The run and its forks.
         for one in find_runs([path]):
             locks.enter_context(locked(one))
-        store = ObjectStore(url, "object storage", sends=texts)
+        store = ObjectStore(url, sends=texts)
         # Runs may begin in one second with one command.
         file, identity = path / _ID, secrets.token_hex(16)
         new = not file.is_file() or file.is_symlink()
@@ -165,7 +165,7 @@ def pull(url: str, out: Path, step: Step) -> tuple[RunFolder, Listing]:
         OSError: A file cannot be written.
     """
     demand_free(out)
-    store = ObjectStore(url, "object storage", sends=False)
+    store = ObjectStore(url, sends=False)
     listing = _read(store, LIST)
     if listing is None:
         broken = f"; a push has begun and not ended ({PLAN})" if _read(store, PLAN) is not None else ""

@@ -58,7 +58,6 @@ class BatchDesk:
     report: Callable[[str], None]
     keep_remote: bool = False
     tries: int = 5
-    grace: float = field(default_factory=lambda: GRACE_S)
     changed: int = 0
     held: bool = False
     _new: set[bytes] = field(default_factory=set)
@@ -171,7 +170,7 @@ class BatchDesk:
         """The batch of an intent that no answer of the provider followed, if it is there for certain."""
         waited = 0.0
         # A clock that was set must not make this long.
-        old = min(max(0.0, time.time() - record.intended), self.grace)
+        old = min(max(0.0, time.time() - record.intended), GRACE_S)
         while True:
             found = await self.find(backend, record.metadata) if "nonce" in record.metadata else None
             if found is not None and found.certain:
@@ -180,10 +179,10 @@ class BatchDesk:
             if found is not None:
                 self.report(f"batches: {found.id} may be one of this run; it is known once it has ended")
                 return None
-            if old + waited >= self.grace:
+            if old + waited >= GRACE_S:
                 break
-            await asyncio.sleep(min(1.0, self.grace))
-            waited += min(1.0, self.grace)
+            await asyncio.sleep(min(1.0, GRACE_S))
+            waited += min(1.0, GRACE_S)
         self._give_back(record, backend)
         calls = self.journal.batches.void(record.number)
         self.report(f"batches: {plural(calls, 'call')} were never submitted, and go into the next batch")

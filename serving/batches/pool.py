@@ -45,17 +45,11 @@ class _Lot:
     rows: list[BatchRow] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)
     bytes: int = 0
-    tokens: int = 0
 
-    def holds(self, limits: BatchLimits, more_bytes: int, more_tokens: int) -> bool:
+    def holds(self, limits: BatchLimits, more_bytes: int) -> bool:
         """Whether one more row fits; one that never fits is sent by itself, and the provider reports why."""
-        if not self.rows:
-            return True
-        return (
-            len(self.rows) < limits.requests
-            and self.bytes + more_bytes <= min(limits.bytes, MOST_BYTES)
-            and (limits.tokens is None or self.tokens + more_tokens <= limits.tokens)
-        )
+        fits = self.bytes + more_bytes <= min(limits.bytes, MOST_BYTES)
+        return not self.rows or (len(self.rows) < limits.requests and fits)
 
 
 @dataclass(slots=True)
@@ -203,10 +197,9 @@ class Pool:
         provider = provider_of(backend)
         row = provider.row(request.key(request.samples[0]), sent)
         length = len(provider.encoded(row))
-        tokens = max_prompt_tokens(sent.messages) + sent.max_reply_tokens
         name = str(backend.name)
         lot = self._lots.get(name)
-        if lot is not None and not lot.holds(provider.limits, length, tokens):
+        if lot is not None and not lot.holds(provider.limits, length):
             del self._lots[name]
             self._begin_submit(lot)
             lot = None
@@ -215,7 +208,6 @@ class Pool:
         lot.rows.append(row)
         lot.wanted.append(Wanted(request, max_prompt_tokens(sent.messages), sent.max_tokens))
         lot.bytes += length
-        lot.tokens += tokens
         self._keys.update(map(request.key, request.samples))
         sending = [task for task in self._submits if not task.done()]
         if len(sending) > 1:

@@ -82,7 +82,7 @@ def _fault(url: str, error: ModelError, remedy: str = "") -> InputError:
 @functools.lru_cache(maxsize=8)
 def _opened(url: str, process: int) -> ObjectStore:
     """Its object store; another process's cannot be used after a fork."""
-    return ObjectStore(url, "object storage", sends=False)
+    return ObjectStore(url, sends=False)
 
 
 def _store(url: str) -> ObjectStore:

@@ -34,14 +34,12 @@ class BatchLimits:
     Attributes:
         requests: Rows.
         bytes: Of all rows as they are sent.
-        tokens: Read and written by all rows, None where the provider sets no such limit.
         hours: After which the provider gives up.
         price_share: Price of a batched call as a share of the same call's price by itself.
     """
 
     requests: int
     bytes: int
-    tokens: int | None = None
     hours: float = 24.0
     price_share: float = 0.5
 
