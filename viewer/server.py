@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import orjson
 from starlette.applications import Starlette
@@ -63,6 +64,7 @@ class Server:
 
     def __init__(self, library: Library, ranker: str, going_on: GoingOn, addresses: ServedAddresses) -> None:
         self._library = library
+        self._named = partial(named, library)
         self._addresses = addresses
         self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses, going_on)
         self._deciding = Deciding(self._named, self._addresses, going_on)
@@ -193,9 +195,6 @@ class Server:
     def _asked(self, request: Request) -> tuple[str, OpenedRun]:
         name = request.path_params["run"]
         return name, self._named(name)
-
-    def _named(self, name: str) -> OpenedRun:
-        return named(self._library, name)
 
 
 def application(
