@@ -28,7 +28,7 @@ from serving.batches.providers.json_lines import (
     json_of,
     listed,
     parsed,
-    remote_batch,
+    refusing_others,
     row_result,
 )
 from serving.protocol.batch_provider import (
@@ -283,11 +283,8 @@ def own_id(whole: str) -> str:
     return plain[1] if plain is not None else whole
 
 
+@refusing_others
 def _remote(batch: MessageBatch) -> RemoteBatch:
-    return remote_batch(_as_remote, batch)
-
-
-def _as_remote(batch: MessageBatch) -> RemoteBatch:
     counts = batch.request_counts
     done = counts.succeeded + counts.errored + counts.canceled + counts.expired
     state: BatchState = "running"

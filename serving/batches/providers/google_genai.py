@@ -116,7 +116,7 @@ class GoogleBatches:
     async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
         with file_of(map(self.encoded, rows), self.limits) as content:
             uploaded = await self._client.files.upload(
-                file=cast(BufferedRandom, _plain(content)),
+                file=cast(BufferedRandom, content),
                 config={"mime_type": "jsonl", "display_name": f"evigraph-{metadata['nonce']}"},
             )
         if not uploaded.name:
@@ -271,11 +271,6 @@ async def _stay(response: Any) -> None:
     """
     if 300 <= response.status_code < 400:
         raise redirected(response.status_code, str(response.url), response.headers.get("Location"))
-
-
-def _plain(file: IO[bytes]) -> Any:
-    """The file itself, of a type that the client knows for one."""
-    return getattr(file, "file", file)
 
 
 def _display_name(metadata: Mapping[str, str], file_name: str) -> str:

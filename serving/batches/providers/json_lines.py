@@ -41,16 +41,16 @@ def row_result(custom_id: str, endpoint: str, read: Callable[[], list[Answer]]) 
         return RowResult(custom_id, failure=classify(error).at(endpoint))
 
 
-def remote_batch(read: Callable[[T], RemoteBatch], batch: T) -> RemoteBatch:
-    """Read a batch from a client, which passes on anything a server sends.
+def refusing_others(read: Callable[[T], RemoteBatch]) -> Callable[[T], RemoteBatch]:
+    """Have a reader of batches refuse what is none: clients pass on anything a server sends."""
 
-    Raises:
-        CallError: It is none.
-    """
-    try:
-        return read(batch)
-    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
-        raise CallError("connection", "the server's reply is not a batch") from None
+    def checked(batch: T) -> RemoteBatch:
+        try:
+            return read(batch)
+        except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+            raise CallError("connection", "the server's reply is not a batch") from None
+
+    return checked
 
 
 async def listed(

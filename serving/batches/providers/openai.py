@@ -22,7 +22,7 @@ from serving.batches.providers.json_lines import (
     line_of,
     listed,
     parsed,
-    remote_batch,
+    refusing_others,
     row_result,
 )
 from serving.protocol.batch_provider import (
@@ -270,11 +270,8 @@ class OpenAIBatches:
         return None
 
 
+@refusing_others
 def _remote(batch: Batch) -> RemoteBatch:
-    return remote_batch(_as_remote, batch)
-
-
-def _as_remote(batch: Batch) -> RemoteBatch:
     state = _STATES.get(batch.status, "running")
     counts = batch.request_counts
     files = (batch.input_file_id, batch.output_file_id, batch.error_file_id)
