@@ -207,8 +207,13 @@ async def _continued(
             # The recorded names stay, so that the next session sends batches again.
             names = {role: replace(name, batched=False) for role, name in request.models.items()}
             request = replace(request, models=names)
-        all_ended = len(folder.statuses()) >= manifest.inputs.cases and not reviewed_waiting(folder)
-        idle = resuming and options.on is None and all_ended
+        # No case is left to run.
+        idle = (
+            resuming
+            and options.on is None
+            and len(folder.statuses()) >= manifest.inputs.cases
+            and not reviewed_waiting(folder)
+        )
         ready = _ready(request, options, stop, watcher, servers, manifest, idle)
         async with ready as (assembly, cluster):
             _refuse_changes(folder, assembly, corrected=corrected)
