@@ -245,7 +245,8 @@ class BatchDesk:
         tally["missing"] += missing
         self.changed += 1
         batches.finish(record.number, "harvested", {name: n for name, n in tally.items() if n})
-        self.report(f"batches: {remote.id} {_told(remote, tally)}")
+        rows = ", ".join(f"{number:,} {name}" for name, number in tally.items() if number) or "no rows"
+        self.report(f"batches: {remote.id} {remote.state}: {rows}")
         await self._delete(replace(record, counts=dict(tally)), backend, remote)
 
     def _store(
@@ -340,11 +341,6 @@ def _why(remote: RemoteBatch) -> CallError:
     if remote.state == "failed":
         return CallError(remote.error_class, f"{words}: {remote.reason or 'no reason given'}")
     return CallError(error_class, words)
-
-
-def _told(remote: RemoteBatch, tally: Mapping[str, int]) -> str:
-    rows = ", ".join(f"{number:,} {name}" for name, number in tally.items() if number) or "no rows"
-    return f"{remote.state}: {rows}"
 
 
 def _plain(answer: Answer, endpoint: str) -> Answer:

@@ -201,7 +201,7 @@ class Pool:
         lot = self._lots.get(name)
         if lot is not None and not lot.holds(provider.limits, length):
             del self._lots[name]
-            self._begin_submit(lot)
+            self._submits.add(asyncio.create_task(self._submit(lot)))
             lot = None
         if lot is None:
             lot = self._lots[name] = _Lot(backend)
@@ -214,10 +214,6 @@ class Pool:
             # Cases run on while one batch is sent; the rows of a third would be memory.
             await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
 
-    def _begin_submit(self, lot: _Lot) -> None:
-        task = asyncio.create_task(self._submit(lot))
-        self._submits.add(task)
-
     async def flush(self) -> None:
         """Submit collected rows: every case waits for an answer.
 
@@ -228,7 +224,7 @@ class Pool:
         lots = list(self._lots.values())
         self._lots.clear()
         for lot in lots:
-            self._begin_submit(lot)
+            self._submits.add(asyncio.create_task(self._submit(lot)))
         await self.close()
 
     async def close(self) -> None:
