@@ -51,24 +51,20 @@ class LimitedConnection(H11Protocol):
         self._limit()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back."""
         self._stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
         self._received += len(data)
         super().data_received(data)
         self._limit()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         self._stop()
         super().on_response_complete()
         self._limit()
 
     def end(self) -> None:
-        """Close the connection at once."""
         self._stop()
         self.connections.discard(self)
         self.transport.abort()

@@ -12,9 +12,8 @@ import html
 import ipaddress
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http.cookies import CookieError, SimpleCookie
-from typing import Protocol
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,13 +49,8 @@ _NO_LINK = (
 )
 
 
-class Door(Protocol):
-    """Lets those in who may come in, and answers everybody else."""
-
-    async def __call__(
-        self, app: ASGIApp, scope: Scope, headers: Mapping[str, str], receive: Receive, send: Send
-    ) -> None:
-        """Serve a request by the application, or refuse it."""
+Door = Callable[[ASGIApp, Scope, Mapping[str, str], Receive, Send], Awaitable[None]]
+"""Serves requests of those who may come in by the application, and answers everybody else."""
 
 
 class Guard:
@@ -178,7 +172,8 @@ def is_from_elsewhere(headers: Mapping[str, str]) -> bool:
 
 async def answer_from_our_page(send: Send, target: str, headers: Mapping[str, str] | None = None) -> None:
     """Answer with a page that redirects to a path, with the strict cookies that external links lack."""
-    await _answer(send, 200, "", headers, head=_refresh(target))
+    refresh = f'<meta http-equiv="refresh" content="0; url={html.escape(target)}">'
+    await _answer(send, 200, "", headers, head=refresh)
 
 
 def new_token() -> str:
@@ -198,10 +193,6 @@ def _token_of(scope: Scope) -> str | None:
     if scope["method"] not in ("GET", "HEAD"):
         return None
     return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get(TOKEN)
-
-
-def _refresh(target: str) -> str:
-    return f'<meta http-equiv="refresh" content="0; url={html.escape(target)}">'
 
 
 def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -107,9 +107,7 @@ class Sessions:
     def person(self, key: str | None, *, use: bool = True) -> Person | None:
         """Whose session a key is; None where there is none, or it has ended.
 
-        Args:
-            key: As the browser has it.
-            use: Whether the request is a person's; a page's own requests do not keep a session open.
+        `use` is whether the request is a person's; a page's own requests do not keep a session open.
 
         Raises:
             InputError: The list of users cannot be used.
@@ -136,7 +134,6 @@ class Sessions:
         return False
 
     def end(self, key: str | None) -> None:
-        """Sign out."""
         if key is not None:
             self._end(_hashed(key), "view", "signed out")
 
@@ -152,7 +149,6 @@ class Sessions:
                 self._end(hashed, "view", why)
 
     def close(self) -> None:
-        """End all sessions."""
         for hashed in [*self._sessions]:
             self._end(hashed, "view", "the server has ended")
 
@@ -232,7 +228,9 @@ class Attempts:
             at = self._clock()
             if len(self._failed) >= _MOST_COUNTED:
                 # Addresses cost nothing in some networks, and memory does here.
-                self._failed = {one: times for one, times in self._failed.items() if _recent(times, at)}
+                self._failed = {
+                    one: times for one, times in self._failed.items() if times and at - times[-1] < WINDOW
+                }
                 if len(self._failed) >= _MOST_COUNTED:
                     return WINDOW
             times = self._failed.setdefault(tried, deque())
@@ -244,13 +242,8 @@ class Attempts:
             return 0.0
 
     def succeeded(self, tried: str) -> None:
-        """Forget the attempts."""
         with self._lock:
             self._failed.pop(tried, None)
-
-
-def _recent(times: deque[float], at: float) -> bool:
-    return bool(times) and at - times[-1] < WINDOW
 
 
 def _hashed(key: str) -> str:

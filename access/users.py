@@ -78,7 +78,6 @@ class User(BaseModel):
     expires: Moment | None = None
 
     def expired(self, now: datetime) -> bool:
-        """Whether the token has expired."""
         return self.expires is not None and datetime.fromisoformat(self.expires) <= now
 
 

@@ -85,7 +85,8 @@ async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterat
                 yield ServerSentEvent(event="step", data=listener.steps.popleft())
             passes = await asyncio.to_thread(_passes, job, position)
             for position, line in passes:
-                yield _event(position, line)
+                kind = "case" if line["node"] == "__end__" else "decision"
+                yield ServerSentEvent(event=kind, data=line, id=position.id)
             if len({one.start for one, _ in passes}) >= _AT_ONCE:
                 continue
             if state.ended:
@@ -102,11 +103,6 @@ async def events(job: Job, since: Position, hub: Hub, look: Look) -> AsyncIterat
 def has_more(job: Job, since: Position, state: State) -> bool:
     """Whether there is anything to send; a client that has seen the end need not come back."""
     return not (state.ended and since.ended) or bool(_passes(job, since))
-
-
-def _event(position: Position, line: Line) -> ServerSentEvent:
-    kind = "case" if line["node"] == "__end__" else "decision"
-    return ServerSentEvent(event=kind, data=line, id=position.id)
 
 
 def _passes(job: Job, since: Position) -> list[tuple[Position, Line]]:

@@ -37,11 +37,7 @@ class Refused(HTTPException):
     def __init__(
         self, status: int, detail: str, pointer: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Say why.
-
-        `detail` is a line with fault and remedy; `pointer` is the field, as a JSON
-        pointer.
-        """
+        """`detail` is a line with fault and remedy; `pointer` is the field, as a JSON pointer."""
         super().__init__(status, printable(detail), dict(headers or {}))
         self.pointer = pointer
 

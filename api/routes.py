@@ -68,6 +68,8 @@ _SUBMITTED: dict[str, Any] = {
     },
 }
 
+_OF_A_RUN = described(401, 403, 404, 422, 429, 500)
+
 Id = Annotated[str, Path(description="Id of the run.", examples=["20261123T041500-0a1b2c3d4e5f"])]
 CaseId = Annotated[str, Path(description="Id of the case, percent-encoded.", min_length=1)]
 
@@ -144,7 +146,15 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
         summary="Submit cases",
         response_model=RunStatus,
         responses={202: _SUBMITTED, **described(400, 401, 403, 409, 413, 415, 422, 429, 503)},
-        openapi_extra={"requestBody": {"required": True, "content": _submission_schemas()}},
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {
+                    **_json_schema(Submission),
+                    "multipart/form-data": {"schema": {"$ref": "#/components/schemas/UploadedCases"}},
+                },
+            }
+        },
     )
     async def submit_run(
         request: Request,
@@ -185,21 +195,13 @@ def _add_runs(app: FastAPI, service: Service, door: _Door) -> None:
         """The runs that the caller may read, newest first."""
         return await run_in_threadpool(_listed, service, caller, limit, before)
 
-    @app.get(
-        "/v1/runs/{id}",
-        tags=["runs"],
-        summary="Status of a run",
-        responses=described(401, 403, 404, 422, 429, 500),
-    )
+    @app.get("/v1/runs/{id}", tags=["runs"], summary="Status of a run", responses=_OF_A_RUN)
     async def get_run(id: Id, caller: Annotated[Caller, Depends(view)]) -> RunStatus:
         """Its status, counts and usage; no text of a case."""
         return service.status(service.job(id, caller))
 
     @app.post(
-        "/v1/runs/{id}/cancel",
-        tags=["runs"],
-        summary="Cancel a run",
-        responses=described(401, 403, 404, 409, 422, 429, 500),
+        "/v1/runs/{id}/cancel", tags=["runs"], summary="Cancel a run", responses=_OF_A_RUN | described(409)
     )
     async def cancel_run(id: Id, caller: Annotated[Caller, Depends(submit)]) -> RunStatus:
         """End a run for good. Cases that have ended are kept; `evigraph resume` can still go on by hand."""
@@ -233,7 +235,8 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
         responses={
             200: {"description": "Events `decision`, `case`, `step` and, as the last one, `end`."},
             204: {"description": "The end has been seen, and there is nothing behind it."},
-            **described(401, 403, 404, 422, 429, 500, 503),
+            **_OF_A_RUN,
+            **described(503),
         },
     )
     async def watch_run(
@@ -258,12 +261,7 @@ def _add_events(app: FastAPI, service: Service, door: _Door) -> None:
 def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
     view, review = door.needs("view"), door.needs("review")
 
-    @app.get(
-        "/v1/runs/{id}/cases",
-        tags=["cases"],
-        summary="List cases",
-        responses=described(401, 403, 404, 422, 429, 500),
-    )
+    @app.get("/v1/runs/{id}/cases", tags=["cases"], summary="List cases", responses=_OF_A_RUN)
     async def list_cases(id: Id, caller: Annotated[Caller, Depends(view)]) -> CaseList:
         """The cases that have ended, with how."""
         return CaseList(cases=await run_in_threadpool(service.cases, service.job(id, caller)))
@@ -273,7 +271,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
         "/v1/runs/{id}/cases/{case:path}/review",
         tags=["cases"],
         summary="Content of a case for a reviewer",
-        responses=described(401, 403, 404, 422, 429, 500),
+        responses=_OF_A_RUN,
     )
     async def get_review(id: Id, case: CaseId, caller: Annotated[Caller, Depends(review)]) -> CaseReview:
         """Question, sentences with their labels, the answer, and the reviews so far."""
@@ -284,7 +282,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
         tags=["cases"],
         summary="Review a case",
         status_code=201,
-        responses=described(400, 401, 403, 404, 409, 413, 422, 429, 500),
+        responses=_OF_A_RUN | described(400, 409, 413),
         openapi_extra={"requestBody": {"required": True, "content": _json_schema(NewReview)}},
     )
     async def add_review(
@@ -301,7 +299,7 @@ def _add_cases(app: FastAPI, service: Service, door: _Door) -> None:
         tags=["cases"],
         summary="Result of a case",
         response_model=CaseResult,
-        responses=described(401, 403, 404, 422, 429, 500),
+        responses=_OF_A_RUN,
     )
     async def get_case(id: Id, case: CaseId, caller: Annotated[Caller, Depends(view)]) -> dict[str, Any]:
         """Labels, answer, flags and whatever else its system has to say."""
@@ -407,13 +405,6 @@ def _listed(service: Service, caller: Caller, limit: int, before: str | None) ->
 
 def _json_schema(model: type[BaseModel]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
-
-
-def _submission_schemas() -> dict[str, Any]:
-    return {
-        **_json_schema(Submission),
-        "multipart/form-data": {"schema": {"$ref": "#/components/schemas/UploadedCases"}},
-    }
 
 
 def _describe(app: FastAPI) -> None:

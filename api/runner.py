@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from api.hub import Hub
@@ -78,7 +78,6 @@ class _Watcher:
     job: Job
     session: Session
     hub: Hub
-    notices: list[str] = field(default_factory=list)
 
     def notify(self, text: str) -> None:
         logger.info("%s: %s", self.job.record.id, text)
@@ -214,19 +213,19 @@ class Runner:
         self._last = asyncio.create_task(self._end(seconds))
 
     async def _end(self, seconds: float) -> None:
-        running = {task for task in self._tasks if not task.done()}
-        if running:
-            await asyncio.wait(running, timeout=seconds)
+        await self._ended_within(seconds)
         with self._lock:
             stops = [one.stop for one in self._sessions.values() if one.stop is not None]
         for stop in stops:
             stop.set()
-        running = {task for task in self._tasks if not task.done()}
-        if running:
-            await asyncio.wait(running, timeout=_LAST_WORDS)
+        await self._ended_within(_LAST_WORDS)
         for task in self._tasks:
             task.cancel()
         self._ending.set()
+
+    async def _ended_within(self, seconds: float) -> None:
+        if running := {task for task in self._tasks if not task.done()}:
+            await asyncio.wait(running, timeout=seconds)
 
     def _begin(self, job: Job, session: Session) -> None:
         task = asyncio.create_task(self._work(job, session))
@@ -267,11 +266,13 @@ class Runner:
         session.fault, session.lacks_descriptors = "", False
         try:
             if begun:
+                # As they are named now, for an address may be new; those of the run where none is offered.
+                offered = job.record.model in self._offer.models
                 folder = await resume(
                     job.path,
                     replace(self._options, command="resume"),
                     recipe=None,
-                    models=self._models(job),
+                    models=self._offer.assigned(job.record.model) if offered else None,
                     stop=stop,
                     watcher=watcher,
                     servers=self._servers,
@@ -298,10 +299,6 @@ class Runner:
             never_began = not begun and not (job.path / "run.json").exists()
             if never_began and not stop.is_set() and not session.lacks_descriptors:
                 self._close(job, "failed", session.fault)
-
-    def _models(self, job: Job) -> Any:
-        """As they are named now, for an address may be new; those of the run where they are not offered."""
-        return self._offer.assigned(job.record.model) if job.record.model in self._offer.models else None
 
     def _close(self, job: Job, how: Closed, fault: str) -> None:
         if job.record.closed is None:

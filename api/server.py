@@ -72,16 +72,14 @@ def shown(service: Service, run: Path) -> bool:
     return Caller(person.name, person.role).may_read("" if job is None else job.record.submitted_by)
 
 
-class _Split:
+def _split(api: ASGIApp, pages: ASGIApp) -> ASGIApp:
     """The API below its own paths, and the pages everywhere else."""
 
-    def __init__(self, api: ASGIApp, pages: ASGIApp) -> None:
-        self._api, self._pages = api, pages
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        own = path.startswith(_OWN[0]) or path in _OWN
-        await (self._api if own else self._pages)(scope, receive, send)
+        await (api if path.startswith(_OWN[0]) or path in _OWN else pages)(scope, receive, send)
+
+    return app
 
 
 class _Server(uvicorn.Server):
@@ -140,7 +138,7 @@ def serve(
         signing_in=signing_in,
         asking=Asking(service, rate).routes(),
     )
-    app = _Split(api_application(service, tokens, rate), pages)
+    app = _split(api_application(service, tokens, rate), pages)
     sys.setswitchinterval(_SWITCH)
     server = _Server(configured(app, certificate), lambda: service.drain(drain))
     kind: Literal["https", "http"] = "https" if certificate is not None else "http"

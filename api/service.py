@@ -180,7 +180,7 @@ class Service:
             Refused: Its run is damaged.
         """
         record, session = job.record, self.runner.session(job)
-        manifest, progress = self._manifest(job), session.progress
+        manifest, progress = _damaged(job.manifest), session.progress
         sessions = manifest.sessions if manifest is not None else []
         costs = [one.cost for one in sessions if one.cost is not None]
         usage = {
@@ -456,11 +456,8 @@ class Service:
             return "queued"
         return "finished" if manifest.status == "finished" else "interrupted"
 
-    def _manifest(self, job: Job) -> Manifest | None:
-        return _damaged(job.manifest)
-
     def _folder(self, job: Job) -> RunFolder | None:
-        return None if self._manifest(job) is None else _damaged(lambda: RunFolder(job.path))
+        return None if _damaged(job.manifest) is None else _damaged(lambda: RunFolder(job.path))
 
     def _line(self, job: Job, case_id: str) -> Line:
         folder = self._folder(job)

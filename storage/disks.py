@@ -55,11 +55,9 @@ def disk_of(path: Path) -> Disk:
 
 
 def find_disk(mounts: str, path: Path) -> Disk:
-    """The file system of a path.
+    """The file system of a path, which is absolute and without links.
 
-    Args:
-        mounts: As in `/proc/self/mountinfo`; of two at one place the later one is seen.
-        path: Absolute, without links.
+    `mounts` are as in `/proc/self/mountinfo`; of two at one place the later one is seen.
     """
     found, longest = Disk(""), -1
     for line in mounts.splitlines():

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import resource
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -56,6 +57,14 @@ def write_all(file: IO[bytes], content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[file.write(rest) :]
+
+
+def allow_files(number: int) -> None:
+    """Have so many files and connections open at once, as far as the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < number:
+        wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 def json_bytes(value: object, indent: int | None = None) -> bytes:

@@ -35,11 +35,9 @@ class FileLock:
     """A lock, until it is closed or the process ends."""
 
     def __init__(self, path: Path, *, wait_s: float = 0.0) -> None:
-        """Take it.
+        """Take it, or wait so long for another process.
 
-        Args:
-            path: The locked file; files of owners, `NAME.owner-*`, may be next to it.
-            wait_s: How long to wait for another process.
+        `path` is the locked file; files of owners, `NAME.owner-*`, may be next to it.
 
         Raises:
             LockedError: Another process has it.
@@ -138,7 +136,6 @@ class FileLock:
         self.close()
 
     def close(self) -> None:
-        """Give it back."""
         if self._owner is not None:
             self._owner.unlink(missing_ok=True)
             self._owner = None

@@ -146,13 +146,13 @@ def write_private(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def flush_folder(path: Path) -> None:
-    """Have the names in a folder on the disk for good."""
-    folder = os.open(path, os.O_RDONLY)
+def flush_path(path: Path) -> None:
+    """Have a file that others have written, or the names in a folder, on the disk for good."""
+    opened = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
 
 
 def _unnamed(folder: Path) -> int | None:

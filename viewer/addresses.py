@@ -129,7 +129,6 @@ class ServedAddresses(Addresses):
         return "/sign-in"
 
     def sign_out(self) -> str:
-        """Address for signing out."""
         return "/sign-out"
 
     def compare(self, one: str, other: str, *, kind: str | None = None, page: int | None = None) -> str:

@@ -58,7 +58,6 @@ class BlindServer:
         self._addresses = ServedAddresses()
 
     def routes(self) -> list[Route]:
-        """All routes."""
         return [
             Route("/", self._runs),
             Route("/favicon.ico", lambda _: Response(status_code=204)),
@@ -106,11 +105,11 @@ class BlindServer:
         case_id = request.query_params.get("id")
         if case_id is None:
             return self._next(name, queue.open[0] if queue.open else None)
-        form = BlindForm()
         done = queue.done.get(case_id)
-        if done is not None and done.blind:
-            form = BlindForm.of(done)
-        return HTMLResponse(self._page(opened, name, case_id, queue, form))
+        form = BlindForm.of(done) if done is not None and done.blind else BlindForm()
+        with opened.reviewing() as (run, _):
+            case = _texts(run, queue, case_id)
+        return HTMLResponse(blind_case_page(name, case, queue, form, self._addresses))
 
     async def _send(self, request: Request) -> Response:
         sent = await fields_of(request)
@@ -158,11 +157,6 @@ class BlindServer:
             return RedirectResponse(self._addresses.review(name, case_id) + end, 303)
         end = "" if saved is None else f"?{urlencode({'saved': saved})}"
         return RedirectResponse(self._addresses.run(name) + end, 303)
-
-    def _page(self, opened: OpenedRun, name: str, case_id: str, queue: Queue, form: BlindForm) -> str:
-        with opened.reviewing() as (run, _):
-            case = _texts(run, queue, case_id)
-        return blind_case_page(name, case, queue, form, self._addresses)
 
     def _queue_of(self, opened: OpenedRun, reviewer: str) -> tuple[Queue, list[str]]:
         """The person's queue, and the names of all to whom cases are assigned."""

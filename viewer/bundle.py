@@ -142,16 +142,15 @@ class _Writer:
         addresses = self._seen_from("../../")
         redacted = isinstance(run, RedactedRun)
         standing = Standing((), ()) if redacted else reviews.standing(case_id)
-        page = case_page(run, name, case_id, addresses, standing, name_of=self._name_of)
+        page = case_page(
+            run, name, case_id, addresses, standing, name_of=lambda path: self._names.get(path.resolve())
+        )
         self._put(f"{name}/{CASES}/{case_file(number)}", page.encode())
         if self._with_calls:
             keys = dict.fromkeys(call["key"] for step in run.trace(case_id) for call in step.get("calls", ()))
             for key in keys:
                 content = call_page(run, name, case_id, key, addresses).encode()
                 self._put(f"{name}/{CALLS}/{call_file(number, key)}", content)
-
-    def _name_of(self, path: Path) -> str | None:
-        return self._names.get(path.resolve())
 
     def _seen_from(self, up: str) -> BundledAddresses:
         return BundledAddresses(self._numbers, up, with_calls=self._with_calls)

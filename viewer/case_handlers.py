@@ -124,7 +124,6 @@ class Reviewing:
         self._addresses = addresses
 
     def case(self, request: Request) -> Response:
-        """A case."""
         return self._shown(request, opened=False)
 
     def form(self, request: Request) -> Response:
@@ -138,7 +137,6 @@ class Reviewing:
         return RedirectResponse(self._addresses.review(name, waiting[0]), 303)
 
     async def send(self, request: Request) -> Response:
-        """Save a review."""
         typed = read_form(await fields_of(request))
         return await run_in_threadpool(self._take, request, typed)
 
@@ -197,7 +195,10 @@ class Reviewing:
         with opened.reviewing(now=True) as (run, reviews):
             demand_case(run, case_id)
             try:
-                was_waiting = _save(run, reviews, case_id, typed)
+                line = run.line(case_id)
+                made = review_of(line, seen(reviews.standing(case_id)), typed)
+                reviews.reviews.add(made, noted=session_fact())
+                was_waiting = line["status"] == WAITING
                 goes_on = was_waiting and reviews.standing(case_id).counting is not None
             except RunError as error:
                 outdated = isinstance(error, Outdated)
@@ -231,14 +232,6 @@ class Reviewing:
         here = ids.index(case_id) if case_id in ids else 0
         wanted = set(_waiting(ended)) if was_waiting else {id_ for id_ in ids if id_ not in ended.reviews.of}
         return next((id_ for id_ in ids[here + 1 :] + ids[:here] if id_ in wanted), None)
-
-
-def _save(run: Run, reviewed: ReviewedRun, case_id: str, typed: Typed) -> bool:
-    """Add the review; whether the case waited for it."""
-    line = run.line(case_id)
-    made = review_of(line, seen(reviewed.standing(case_id)), typed)
-    reviewed.reviews.add(made, noted=session_fact())
-    return bool(line["status"] == WAITING)
 
 
 def _waiting(ended: Ended) -> list[str]:

@@ -48,7 +48,6 @@ class Deciding:
         return HTMLResponse(self._overview(request, assigned=request.query_params.get("assigned", "")))
 
     async def assign(self, request: Request) -> Response:
-        """Give cases to reviewers."""
         sent = await fields_of(request)
         return await run_in_threadpool(self._assign, request, dict(sent))
 
@@ -111,7 +110,6 @@ class Deciding:
         return HTMLResponse(self._page(name, parameter(request, "id"), BlindForm(), reviewer_of(request)))
 
     async def send(self, request: Request) -> Response:
-        """Save a decision."""
         sent = await fields_of(request)
         return await run_in_threadpool(self._take, request, sent)
 

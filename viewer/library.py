@@ -64,12 +64,10 @@ class Library:
         report: Report = lambda _: None,
         visible: Callable[[Path], bool] = lambda _: True,
     ) -> None:
-        """Find the runs.
+        """Find the runs: `roots` are run folders, or folders that hold some.
 
-        Args:
-            roots: Run folders, or folders that hold some.
-            report: Called with a line about anything that takes long.
-            visible: Whether the person whose request is answered may see a run.
+        `report` is called with a line about anything that takes long; `visible` says whether the person whose
+        request is answered may see a run.
         """
         self._visible = visible
         self.roots = roots
@@ -122,7 +120,6 @@ class Library:
                     run.ended()
 
     def close(self) -> None:
-        """Close every file."""
         for run in self._runs.values():
             run.release()
 

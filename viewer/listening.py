@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import html
 import os
-import resource
 import shutil
 import socket
 import ssl
@@ -24,6 +23,7 @@ from access.guard import TOKEN, new_token
 from serving.policy.gate import demand_listening
 from serving.protocol.addresses import is_loopback, plain_host
 from storage.errors import InputError
+from storage.files import allow_files
 from viewer.library import Library
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ def listen(host: str, port: int | None) -> socket.socket:
         OSError: The host is not an address of this machine.
     """
     demand_listening(host)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MAX_CONNECTIONS
-    if descriptors() < (allowed := wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    allow_files(2 * MAX_CONNECTIONS)
     if port is not None:
         return _bound(host, port)
     try:

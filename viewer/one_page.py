@@ -101,7 +101,7 @@ def _page(folder: RunFolder, opened: OpenedRun, texts: bool, most: int) -> tuple
         texts=texts,
         tables=tables,
         prompts=list(_prompts(ended.manifest, texts)),
-        score_name=_case_score(first),
+        score_name="" if first is None else title_of(first.case_score or first.headline),
         cases=cases,
         left_out=len(rows) - len(shown),
         # Scores have their own table.
@@ -153,10 +153,6 @@ def _score_tables(task: ScoredTask) -> tuple[Table, Table]:
         ),
         Table(_HEADS, [row for name, row in rows.items() if name not in main]),
     )
-
-
-def _case_score(task: ScoredTask | None) -> str:
-    return "" if task is None else title_of(task.case_score or task.headline)
 
 
 def _written(task: ScoredTask | None, value: float | None) -> str:

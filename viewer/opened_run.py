@@ -85,13 +85,7 @@ class OpenedRun:
     """One run. Every method may be called from any thread."""
 
     def __init__(self, path: Path, report: Report, kind: type[Run] = Run) -> None:
-        """Open nothing yet.
-
-        Args:
-            path: The run folder.
-            report: Called with a line about anything that takes long.
-            kind: `Run`, or a class that reads it without texts.
-        """
+        """Open nothing yet; `kind` is `Run`, or a class that reads it without texts."""
         self.path = path
         self._kind = kind
         self._report = report
@@ -117,8 +111,7 @@ class OpenedRun:
     def reviewing(self, *, now: bool = False) -> Iterator[tuple[Run, ReviewedRun]]:
         """The run and its reviews, locked for this thread.
 
-        Args:
-            now: Whether to look at the folder again, however recent the last look.
+        With `now`, the folder is looked at again, however recent the last look.
 
         Raises:
             RunError: It cannot be read.
@@ -253,10 +246,7 @@ class ReviewReader:
     def states(self, run: Run, summaries: Iterable[CaseSummary], read_at: Mapping[str, int]) -> ReviewStates:
         """Current states; reads only the lines of cases that were reviewed or changed since.
 
-        Args:
-            run: The same folder.
-            summaries: All its cases, in input order.
-            read_at: Revision at which each was last read.
+        `summaries` are of all cases of the run, in input order; `read_at` is when each was last read.
 
         Raises:
             RunError: The file of reviews is damaged.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import orjson
 from starlette.applications import Starlette
@@ -63,6 +64,7 @@ class Server:
 
     def __init__(self, library: Library, ranker: str, going_on: GoingOn, addresses: ServedAddresses) -> None:
         self._library = library
+        self._named = partial(named, library)
         self._addresses = addresses
         self._reviewing = Reviewing(self._named, self._library.name_of, self._addresses, going_on)
         self._deciding = Deciding(self._named, self._addresses, going_on)
@@ -71,7 +73,6 @@ class Server:
         self._compared: tuple[tuple[str, str, int, int], RunDifferences] | None = None
 
     def routes(self) -> list[Route]:
-        """All routes."""
         return [
             Route("/", self._runs),
             # Browsers request it on their own.
@@ -195,9 +196,6 @@ class Server:
         name = request.path_params["run"]
         return name, self._named(name)
 
-    def _named(self, name: str) -> OpenedRun:
-        return named(self._library, name)
-
 
 def application(
     library: Library,
@@ -229,22 +227,19 @@ def application(
     app: ASGIApp = _served(every, signing_in)
     if blind is not None:
         restricted = _served(BlindServer(library, blind, going_on).routes(), signing_in)
-        app = _ByRole(restricted, app) if signing_in is not None else restricted
+        app = restricted if signing_in is None else _by_role(restricted, app)
     # Outermost, so that errors get its headers too.
     return Guard(app, port, signing_in or LinkDoor(port, token), names)
 
 
-class _ByRole:
+def _by_role(restricted: ASGIApp, every: ASGIApp) -> ASGIApp:
     """Gives those who have signed in as admin all pages, and all others those of blind reviews."""
 
-    def __init__(self, restricted: ASGIApp, every: ASGIApp) -> None:
-        self._restricted = restricted
-        self._every = every
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
         person = signed_in()
-        app = self._every if person is not None and person.may("admin") else self._restricted
-        await app(scope, receive, send)
+        await (every if person is not None and person.may("admin") else restricted)(scope, receive, send)
+
+    return app
 
 
 def _served(pages: Sequence[Route], signing_in: SigningIn | None) -> Starlette:

@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from access.guard import answer_from_our_page, cookie_name, cookie_of, is_from_elsewhere, own_path
 from access.sessions import (
     LONGEST,
-    End,
-    Person,
     Sessions,
     TokenChecks,
     TooManyAttempts,
@@ -64,12 +62,16 @@ class SigningIn:
         self._roots = roots
         self._report = report
         self._checks = TokenChecks(users, clock, now)
-        self._sessions = Sessions(users, clock, now, self._note_end)
+        self._sessions = Sessions(
+            users,
+            clock,
+            now,
+            lambda person, why: self._note("signed_out", person.name, because=why, session=person.session),
+        )
         self._cookie = cookie_name(port)
         self._addresses = ServedAddresses()
 
     def routes(self) -> list[Route]:
-        """All routes."""
         return [
             Route(self._addresses.sign_in(), self._form),
             Route(self._addresses.sign_in(), self._sign_in, methods=["POST"]),
@@ -180,9 +182,6 @@ class SigningIn:
     def _cookie_of(self, scheme: str) -> str:
         # With this prefix, browsers accept it only from this host, encrypted.
         return f"__Host-{self._cookie}" if scheme == "https" else self._cookie
-
-    def _note_end(self, person: Person, why: End) -> None:
-        self._note("signed_out", person.name, because=why, session=person.session)
 
     def _note(self, event: Event, person: str, **facts: str) -> None:
         for root in self._roots:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
-from cases.records import Case, InvalidCase
+from cases.records import InvalidCase
 from runs.estimate.estimate import Correction, Estimate
 from runs.execute.assemble import Assembly, Request, assemble
 from runs.execute.batch import MAX_NOTICES, Options, all_ended
-from runs.execute.case_run import CaseResult, invalid_case
+from runs.execute.case_run import invalid_case
 from runs.execute.rehearsal import rehearse, rehearsed, writer
 from runs.execute.servers import Servers
 from runs.execute.watcher import Progress, Watcher
@@ -60,12 +59,12 @@ async def _count_calls(
     dry = {id(one): without_model(one, write, tallies) for one in assembly.backends.values()}
     backends = {role: dry[id(one)] for role, one in assembly.backends.items()}
     progress = Progress(total=assembly.manifest.inputs.cases)
-    dry_run = _DryRun(replace(assembly, backends=backends), foreseen, progress, watcher)
     journal = Journal(None)
     limits = Limits(max_connections=options.limits.max_connections, max_retries=0)
     client = ModelClient(backends, journal, limits, progress.usage)
     try:
-        await dry_run.run(client, stop)
+        asked = replace(assembly, backends=backends)
+        failed = await _rehearse_all(asked, client, foreseen, progress, watcher, stop)
         correction = await _correction(assembly, backends["answer"], tallies)
     finally:
         await client.aclose()
@@ -77,7 +76,7 @@ async def _count_calls(
         cases=inputs.cases,
         input_cases=inputs.cases if whole else await asyncio.to_thread(_count, assembly),
         ended=progress.done + progress.failed,
-        failed=dry_run.failed,
+        failed=failed,
         models={role: str(one.name) for role, one in backends.items()},
         priced_as={role: one.name.identity for role, one in backends.items()},
         tallies={
@@ -94,47 +93,42 @@ async def _count_calls(
     )
 
 
-class _DryRun:
-    """The cases side by side; memory stays flat, as each is let go when it has ended."""
+async def _rehearse_all(
+    assembly: Assembly,
+    client: ModelClient,
+    foreseen: dict[str, dict[str, str]],
+    progress: Progress,
+    watcher: Watcher,
+    stop: asyncio.Event,
+) -> Counter[str]:
+    """Rehearse the cases side by side; how many failed, by class of error.
 
-    def __init__(
-        self,
-        assembly: Assembly,
-        foreseen: dict[str, dict[str, str]],
-        progress: Progress,
-        watcher: Watcher,
-    ) -> None:
-        self.failed: Counter[str] = Counter()
-        self._assembly = assembly
-        self._foreseen = foreseen
-        self._progress = progress
-        self._watcher = watcher
+    Memory stays flat, as each is let go when it has ended.
+    """
+    waiting = iter(assembly.source)
+    failed: Counter[str] = Counter()
 
-    async def run(self, client: ModelClient, stop: asyncio.Event) -> None:
-        waiting = iter(self._assembly.source)
-        await all_ended((self._work(client, waiting) for _ in range(CASES_AT_ONCE)), stop)
-
-    async def _work(self, client: ModelClient, waiting: Iterator[Case | InvalidCase]) -> None:
-        results = self._assembly.system.results
+    async def work() -> None:
         for case in waiting:
             if isinstance(case, InvalidCase):
-                self._count(invalid_case(case, results))
+                line = invalid_case(case, assembly.system.results).line
+            else:
+                line = (await rehearse(assembly, client, case, foreseen)).line
+            error = line["error"]
+            if error is None:
+                progress.done += 1
+            else:
+                progress.failed += 1
+                failed[error["class"]] += 1
+                if progress.failed <= MAX_NOTICES:
+                    watcher.notify(f"case {line['case_id']} would fail: {error['class']}: {error['message']}")
+            watcher.update(progress)
+            if isinstance(case, InvalidCase):
+                # A long row of them must not hold up the event loop.
                 await asyncio.sleep(0)
-                continue
-            self._count(await rehearse(self._assembly, client, case, self._foreseen))
 
-    def _count(self, result: CaseResult) -> None:
-        error = result.line["error"]
-        if error is None:
-            self._progress.done += 1
-        else:
-            self._progress.failed += 1
-            self.failed[error["class"]] += 1
-            if self._progress.failed <= MAX_NOTICES:
-                self._watcher.notify(
-                    f"case {result.line['case_id']} would fail: {error['class']}: {error['message']}"
-                )
-        self._watcher.update(self._progress)
+    await all_ended((work() for _ in range(CASES_AT_ONCE)), stop)
+    return failed
 
 
 async def _correction(assembly: Assembly, backend: Backend, tallies: Tallies) -> Correction | None:

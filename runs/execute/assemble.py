@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -159,18 +159,9 @@ def tools_of(resources: Mapping[Resource, Opened]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def assembled(
-    request: Request,
-    report: Report,
-    servers: Servers,
-    limits: Limits | None = None,
-    *,
-    probing: bool = True,
-    recorded: Mapping[Role, Model] | None = None,
-    idle: bool = False,
-) -> AsyncIterator[Assembly]:
-    """As `assemble`; at the end, connections to models are closed."""
-    assembly = await assemble(request, report, servers, limits, probing=probing, recorded=recorded, idle=idle)
+async def closed_at_end(assembling: Awaitable[Assembly]) -> AsyncIterator[Assembly]:
+    """What `assemble` gives; at the end, connections to models are closed."""
+    assembly = await assembling
     try:
         yield assembly
     finally:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -40,16 +40,12 @@ class CaseResult:
     trace: list[Line]
 
 
-class CaseRunner(Protocol):
-    """Runs cases; `run_case` does so in this process."""
+CaseRunner = Callable[[Case, Review | None], Awaitable[CaseResult]]
+"""Runs a case to its end; `run_case` does so in this process.
 
-    async def __call__(self, case: Case, review: Review | None) -> CaseResult:
-        """Run a case to its end.
-
-        Raises:
-            JournalError, BudgetSpent, CallPending: The run itself cannot go on, or the case waits.
-            CallError: Nothing is left that runs cases, or a service denies access.
-        """
+Raises JournalError, BudgetSpent or CallPending if the run itself cannot go on or the case waits, CallError if
+nothing is left that runs cases or a service denies access.
+"""
 
 
 def successors(graph: Graph) -> Successors:
@@ -125,7 +121,7 @@ async def run_case(
 
 def case_config(case_id: str) -> RunnableConfig:
     """LangGraph's configuration of a case."""
-    return {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case_id}}
+    return {"recursion_limit": RECURSION_LIMIT, "configurable": {"thread_id": case_id, "checkpoint_ns": ""}}
 
 
 async def forget_case(graph: Graph, case_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
@@ -40,7 +40,9 @@ class Expectation:
         self._prior: Forecast | None = None
 
     async def forecast(self) -> Forecast | None:
-        self._prior = await forecast(self._assembly, islice(self._first(), REHEARSED), self._prices)
+        source = self._assembly.source
+        first = (case for case in source if isinstance(case, Case) and case.id not in self._skipped)
+        self._prior = await forecast(self._assembly, islice(first, REHEARSED), self._prices)
         self._expect()
         return self._prior
 
@@ -55,11 +57,6 @@ class Expectation:
         calls = progress.calls_ended + (0.0 if prior is None else weight * prior.calls)
         cases = progress.cases_ended + weight
         progress.calls_a_case = calls / cases if cases else None
-
-    def _first(self) -> Iterator[Case]:
-        for case in self._assembly.source:
-            if isinstance(case, Case) and case.id not in self._skipped:
-                yield case
 
 
 class LateReplies:

@@ -105,7 +105,7 @@ class Rounds:
                 pause = (
                     self.options.poll
                     if self.desk.changed > before
-                    else min(pause * _BACK_OFF, _longest(self))
+                    else min(pause * _BACK_OFF, max(self.options.poll, MAX_POLL_S))
                 )
                 if await _stopped(stop, pause):
                     return False
@@ -122,10 +122,6 @@ class Rounds:
     def _show(self) -> None:
         self.away = self.progress.away = self.journal.batches.away()
         self.watcher.update(self.progress)
-
-
-def _longest(rounds: Rounds) -> float:
-    return max(rounds.options.poll, MAX_POLL_S)
 
 
 async def _stopped(stop: asyncio.Event, seconds: float) -> bool:

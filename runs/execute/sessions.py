@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cases.texts import plural
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
-from runs.execute.assemble import Assembly, Report, Request, assembled, recorded_request
+from runs.execute.assemble import Assembly, Report, Request, assemble, closed_at_end, recorded_request
 from runs.execute.batch import Options, run_batch
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
@@ -157,18 +157,16 @@ async def _ready(
         demand_usable(request.models.values())
     async with contextlib.AsyncExitStack() as ending:
         started = servers or ending.enter_context(Servers(watcher.notify, stop))
-        known = None if recorded is None else recorded.models
-        assembly = await ending.enter_async_context(
-            assembled(
-                request,
-                watcher.notify,
-                started,
-                options.limits,
-                probing=options.probe,
-                recorded=known,
-                idle=idle,
-            )
+        assembling = assemble(
+            request,
+            watcher.notify,
+            started,
+            options.limits,
+            probing=options.probe,
+            recorded=None if recorded is None else recorded.models,
+            idle=idle,
         )
+        assembly = await ending.enter_async_context(closed_at_end(assembling))
         budget = options.budget if recorded is None else recorded.budget.replaced_by(options.budget)
         _demand_prices(budget, assembly.manifest)
         cluster: RayCases | None = None
@@ -209,7 +207,13 @@ async def _continued(
             # The recorded names stay, so that the next session sends batches again.
             names = {role: replace(name, batched=False) for role, name in request.models.items()}
             request = replace(request, models=names)
-        idle = resuming and options.on is None and _all_ended(folder)
+        # No case is left to run.
+        idle = (
+            resuming
+            and options.on is None
+            and len(folder.statuses()) >= manifest.inputs.cases
+            and not reviewed_waiting(folder)
+        )
         ready = _ready(request, options, stop, watcher, servers, manifest, idle)
         async with ready as (assembly, cluster):
             _refuse_changes(folder, assembly, corrected=corrected)
@@ -270,12 +274,6 @@ def _indexed(path: Path) -> RunFolder:
         with contextlib.suppress(RunError, OSError), contextlib.closing(RunIndex(folder)) as index:
             index.refresh()
     return folder
-
-
-def _all_ended(folder: RunWriter) -> bool:
-    """Whether a resume would run no case."""
-    ended = len(folder.statuses()) >= folder.manifest.inputs.cases
-    return ended and not reviewed_waiting(folder)
 
 
 def _refuse(folder: RunWriter) -> None:

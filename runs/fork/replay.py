@@ -7,7 +7,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 
@@ -18,7 +17,7 @@ from nodes.core.failure import NodeFailure, as_failure
 from nodes.core.recipe import Recipe
 from prompts import load_prompts, replace_prompts
 from runs.execute.assemble import Assembly, Prepared, Report, close_backends, recorded_places
-from runs.execute.case_run import RECURSION_LIMIT, Graph, successors
+from runs.execute.case_run import Graph, case_config, successors
 from runs.fork.forks import ForkPoint
 from runs.record.folder import CALLS, RunFolder
 from runs.record.manifest import Manifest, Model, RunError
@@ -35,8 +34,6 @@ from serving.requests.client import ModelClient
 from weights.registry import WeightsError
 
 Event = Mapping[str, Any]
-
-_NAMESPACE = ""
 
 
 class RecordedCalls(Journal):
@@ -61,14 +58,6 @@ class Inherited:
     events: Sequence[Event]
     tasks: frozenset[str]
     steps: Sequence[int]
-
-
-def thread(case_id: str) -> RunnableConfig:
-    """LangGraph's settings for a case with a checkpointer."""
-    return {
-        "recursion_limit": RECURSION_LIMIT,
-        "configurable": {"thread_id": case_id, "checkpoint_ns": _NAMESPACE},
-    }
 
 
 def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Backend]) -> dict[Role, Backend]:
@@ -106,7 +95,7 @@ async def replay(
     trace = CaseTrace(case.id, successors(graph))
     failure: NodeFailure | None = None
     events: Any = graph.astream(
-        {"case_id": case.id}, thread(case.id), context=context, stream_mode="debug", durability="sync"
+        {"case_id": case.id}, case_config(case.id), context=context, stream_mode="debug", durability="sync"
     )
     try:
         # Closed early, LangGraph still saves ended tasks.
@@ -123,7 +112,8 @@ async def replay(
     lines = trace.lines(failure)
     steps = taken.inherited_steps()
     _demand_equal(case.id, recorded, lines, steps, point)
-    tasks = frozenset(taken.tasks[step] for step in steps if taken.supersteps[step] == taken.last)
+    begun = (taken.begun[step] for step in steps)
+    tasks = frozenset(event["payload"]["id"] for event in begun if event["step"] == taken.last)
     saved = await _checkpoint_before(graph, case.id, taken.last)
     return Inherited(
         checkpointer=await _branch_off(saved, tasks, case.id),
@@ -139,34 +129,26 @@ class _Taken:
 
     Attributes:
         last: That superstep; -1 before it is reached.
-        tasks: Task ids in order of steps, as the trace counts them.
-        supersteps: Of each step.
+        begun: Those with which an execution begins, in the order of steps, as the trace counts them.
+        whole: Ids of tasks that have ended well.
     """
 
     point: ForkPoint
     last: int = -1
     events: list[Event] = field(default_factory=list)
-    tasks: list[str] = field(default_factory=list)
-    supersteps: list[int] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    failed: set[str] = field(default_factory=set)
-    ended: set[str] = field(default_factory=set)
+    begun: list[Event] = field(default_factory=list)
+    whole: set[str] = field(default_factory=set)
 
     def take(self, event: Event) -> bool:
         """Keep an event; false once past the fork."""
-        task = event["payload"]
         if event["type"] == "task":
             if -1 < self.last < event["step"]:
                 return False
-            if len(self.tasks) == self.point.step:
+            if len(self.begun) == self.point.step:
                 self.last = event["step"]
-            self.tasks.append(task["id"])
-            self.supersteps.append(event["step"])
-            self.names.append(task["name"])
-        else:
-            self.ended.add(task["id"])
-            if _failed(task):
-                self.failed.add(task["id"])
+            self.begun.append(event)
+        elif not _failed(event["payload"]):
+            self.whole.add(event["payload"]["id"])
         self.events.append(event)
         return True
 
@@ -174,17 +156,17 @@ class _Taken:
         """All before the superstep, and of those in it all that do not run again."""
         return [
             step
-            for step, superstep in enumerate(self.supersteps)
-            if self.last == -1 or superstep < self.last or (superstep == self.last and self._stands(step))
+            for step, event in enumerate(self.begun)
+            if self.last == -1
+            or event["step"] < self.last
+            or (event["step"] == self.last and self._stands(step, event["payload"]))
         ]
 
-    def _stands(self, step: int) -> bool:
-        if step == self.point.step:
-            return False
-        if self.names[step] == self.point.node and not self.point.alone:
+    def _stands(self, step: int, task: Mapping[str, Any]) -> bool:
+        if step == self.point.step or (task["name"] == self.point.node and not self.point.alone):
             return False
         # A parallel task that failed has left nothing to inherit.
-        return self.tasks[step] in self.ended and self.tasks[step] not in self.failed
+        return task["id"] in self.whole
 
     def stays(self, event: Event, tasks: frozenset[str]) -> bool:
         """Whether an event belongs to an inherited execution; `tasks` are from the last superstep."""
@@ -234,7 +216,7 @@ def _demand_equal(
 
 async def _checkpoint_before(graph: Graph, case_id: str, superstep: int) -> CheckpointTuple:
     assert isinstance(graph.checkpointer, InMemorySaver)
-    async for saved in graph.checkpointer.alist(thread(case_id)):
+    async for saved in graph.checkpointer.alist(case_config(case_id)):
         if saved.metadata["step"] == superstep - 1:
             return saved
     raise AssertionError("a superstep begins with a checkpoint")
@@ -248,7 +230,7 @@ async def _branch_off(saved: CheckpointTuple, tasks: frozenset[str], case_id: st
     """
     branch = InMemorySaver()
     config = await branch.aput(
-        thread(case_id), saved.checkpoint, saved.metadata, saved.checkpoint["channel_versions"]
+        case_config(case_id), saved.checkpoint, saved.metadata, saved.checkpoint["channel_versions"]
     )
     for task in tasks:
         writes = [(channel, value) for id_, channel, value in saved.pending_writes or () if id_ == task]

@@ -15,22 +15,16 @@ from graph.recipe import Recipe, make_recipe, override
 from graph.system import find_system
 from nodes.core.failure import NodeFailure, as_failure
 from prompts import load_prompts, replace_prompts
-from runs.execute.assemble import Assembly, assembled, recorded_request
+from runs.execute.assemble import Assembly, assemble, closed_at_end, recorded_request
 from runs.execute.batch import Options, run_batch
-from runs.execute.case_run import CaseResult, case_line, end_line, successors
+from runs.execute.case_run import CaseResult, case_config, case_line, end_line, successors
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
 from runs.fork.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
-from runs.fork.replay import Inherited, replay_run, thread
+from runs.fork.replay import Inherited, replay_run
 from runs.record.audit import record_if_possible
 from runs.record.folder import CALLS, Line, RunFolder, RunWriter
-from runs.record.manifest import (
-    BudgetCaps,
-    ForkedFrom,
-    Manifest,
-    RunError,
-    quoted,
-)
+from runs.record.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
 from runs.record.purged import refuse_purged
 from runs.record.trace_file import CaseTrace
 from serving.journal.journal import Journal
@@ -81,7 +75,11 @@ async def rerun(
         InputError, RecipeError, PromptError, ModelError: Before any request.
     """
     original = run.manifest
-    _refuse_fork(run)
+    if (forked := original.forked_from) is not None:
+        raise RunError(
+            f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
+            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
+        )
     refuse_purged(run.path, wanted.case_id)
     _demand_writable(run.path)
     run.require_case(wanted.case_id)
@@ -105,8 +103,8 @@ async def rerun(
     )
     models = _unchanged_models(original, wanted)
     with Servers(watcher.notify, stop) as servers:
-        ready = assembled(request, watcher.notify, servers, limits, probing=probe, recorded=models)
-        async with ready as assembly:
+        assembling = assemble(request, watcher.notify, servers, limits, probing=probe, recorded=models)
+        async with closed_at_end(assembling) as assembly:
             if original.inputs.sha256 != assembly.manifest.inputs.sha256:
                 raise RunError(
                     f"{run.path}: the case files or keys have changed since this run began; put them back, or"
@@ -130,15 +128,6 @@ async def rerun(
                     run_case=partial(_run_case, assembly, inherited, recorded),
                 )
     return RunFolder(folder.path)
-
-
-def _refuse_fork(run: RunFolder) -> None:
-    forked = run.manifest.forked_from
-    if forked is not None:
-        raise RunError(
-            f"{run.path} is a fork itself, and a fork of a fork is not possible; fork the original:"
-            f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --from NODE"
-        )
 
 
 def _demand_writable(run: Path) -> None:
@@ -210,7 +199,7 @@ async def _run_case(
     trace = CaseTrace(case.id, successors(graph))
     for event in inherited.events:
         trace.record(event["payload"], event["step"])
-    config = thread(case.id)
+    config = case_config(case.id)
     state: Any = (await graph.aget_state(config)).values
     failure: NodeFailure | None = None
     stream: AsyncIterator[Any] = graph.astream(None, config, context=context, stream_mode=["debug", "values"])

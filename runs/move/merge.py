@@ -1,17 +1,16 @@
 """Merge of shards into the run that one machine would have written; an error names the faulty shard.
 
-Only the ids that several parts share are held in memory: lines go from file to file in the order of the
-input, passes of the trace are copied unchanged, and the journal is written in the order of its keys.
+Of a case only its id, its status and the place of its line are held in memory: lines go from file to file in
+the order of the input, passes of the trace are copied unchanged, and the journal is written in the order of
+its keys.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
-import resource
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -24,7 +23,6 @@ from runs.record.folder import (
     CALLS,
     CASES,
     MANIFEST,
-    Line,
     RunFolder,
     is_impaired,
     locked,
@@ -44,7 +42,6 @@ from runs.record.manifest import (
 )
 from runs.record.publishing import built_beside, copy_bytes, demand_free, flush
 from runs.record.purged import refuse_purged
-from runs.record.sealed import Damaged
 from runs.record.trace_file import TRACE, TraceFile
 from runs.review.reviewers import ASSIGNMENTS
 from runs.review.reviews import REVIEWS
@@ -52,6 +49,7 @@ from runs.upkeep.check import check
 from serving.journal.merge import MergedJournal
 from serving.policy.traffic import Traffic
 from storage.disks import writable
+from storage.files import allow_files
 
 _FILES_A_SHARD = 4
 _FILES = 64
@@ -81,7 +79,7 @@ def merge(
         OSError: A file cannot be read or written.
     """
     demand_free(out)
-    _allow_files(_FILES_A_SHARD * len(paths) + _FILES)
+    allow_files(_FILES_A_SHARD * len(paths) + _FILES)
     with contextlib.ExitStack() as stack:
         for path in dict.fromkeys(path.resolve() for path in paths):
             # What nobody can write needs no lock.
@@ -234,70 +232,18 @@ def _manifest(shards: Sequence[_Shard], report: Report) -> Manifest:
     )
 
 
-class _ShardLines:
-    """The lines of a shard, taken one by one in the order of the input.
+def _latest(shard: _Shard, flags: Collection[str]) -> dict[str, tuple[int, str, bool]]:
+    """Where the last line of each case begins, its status, and whether it is impaired.
 
-    A finished run's lines are in that order; for others their offsets are looked up first.
+    Raises:
+        RunError: A line is damaged.
     """
-
-    def __init__(self, shard: _Shard, file: IO[bytes]) -> None:
-        self.shard = shard
-        self.left = 0
-        self._file = file
-        self._places: dict[str, int] | None = None
-        self._next: tuple[bytes, Line] | None = None
-        if shard.finished:
-            self._advance()
-        else:
-            self._look_up()
-
-    def take(self, case_id: str) -> tuple[bytes, Line] | None:
-        """The last line of a case, with its seal; None if the case has not ended."""
-        if self._places is None:
-            found = self._next
-            if found is not None and found[1]["case_id"] == case_id:
-                self._advance()
-                return found
-            if self.shard.finished and found is None:
-                return None
-            self._look_up()
-        assert self._places is not None
-        place = self._places.pop(case_id, None)
-        if place is None:
-            return None
-        self._file.seek(place)
-        return self._read()
-
-    def rest(self) -> str | None:
-        """The id of a case that has a line and was not asked for."""
-        if self._places is not None:
-            return next(iter(self._places), None)
-        return None if self._next is None else str(self._next[1]["case_id"])
-
-    def _advance(self) -> None:
-        self._next = self._read()
-
-    def _read(self) -> tuple[bytes, Line] | None:
-        place = self._file.tell()
-        raw = self._file.readline()
-        if not raw.endswith(b"\n"):
-            return None
-        try:
-            return raw, self.shard.run.parse(raw)
-        except Damaged as error:
-            raise self.shard.run.damaged_at(place, error) from None
-
-    def _look_up(self) -> None:
-        """Find the lines that are left; the last one of a case counts."""
-        self._places = {}
-        if self._next is not None:
-            self._file.seek(-len(self._next[0]), os.SEEK_CUR)
-            self._next = None
-        while True:
-            place = self._file.tell()
-            if (found := self._read()) is None:
-                return
-            self._places[found[1]["case_id"]] = place
+    found = {}
+    for one in shard.run.case_lines():
+        if one.line is None:
+            raise shard.run.damaged(one.number, one.fault)
+        found[one.line["case_id"]] = one.start, status_of(one.line), is_impaired(one.line, flags)
+    return found
 
 
 def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step: Step) -> None:
@@ -311,32 +257,35 @@ def _merge_lines(shards: Sequence[_Shard], manifest: Manifest, build: Path, step
     expected = sum(shard.run.manifest.inputs.cases for shard in shards)
     flags = find_system(manifest.system).impairments
     with contextlib.ExitStack() as stack, (build / CASES).open("wb") as target:
-        lines = {shard.part.index: _ShardLines(shard, stack.enter_context(shard.lines)) for shard in shards}
+        parts = {
+            shard.part.index: (shard, stack.enter_context(shard.lines), _latest(shard, flags))
+            for shard in shards
+        }
         count = shards[0].part.count
         for case in recorded_source(shards[0].run.manifest).unsharded:
             if cases % _STEP == 0:
                 step("cases", totals.total(), expected)
             cases += 1
-            own = lines.get(shard_index(case.id, count))
-            if own is None:
+            part = parts.get(shard_index(case.id, count))
+            if part is None:
                 continue
-            found = own.take(case.id)
-            if found is None:
-                if own.shard.finished:
-                    raise RunError(
-                        f"{own.shard.run.path / CASES}: the line of case {case.id!r} is missing; check the"
-                        f" files: evigraph check {quoted(own.shard.run.path)}"
-                    )
-                continue
-            raw, line = found
-            target.write(raw)
-            totals[status_of(line)] += 1
-            impaired += is_impaired(line, flags)
-        for one in lines.values():
-            if (foreign := one.rest()) is not None:
+            shard, lines, latest = part
+            if case.id in latest:
+                start, status, is_one = latest.pop(case.id)
+                lines.seek(start)
+                target.write(lines.readline())
+                totals[status] += 1
+                impaired += is_one
+            elif shard.finished:
                 raise RunError(
-                    f"{one.shard.run.path / CASES}: has case {foreign!r}, which is not of shard"
-                    f" {one.shard.part} of its case files"
+                    f"{shard.run.path / CASES}: the line of case {case.id!r} is missing; check the files:"
+                    f" evigraph check {quoted(shard.run.path)}"
+                )
+        for shard, _, latest in parts.values():
+            for foreign in latest:
+                raise RunError(
+                    f"{shard.run.path / CASES}: has case {foreign!r}, which is not of shard {shard.part} of"
+                    " its case files"
                 )
         flush(target)
     manifest.counts = Counts.of(totals, impaired)
@@ -413,11 +362,3 @@ def _join(target: Path, sources: Sequence[Path]) -> None:
                 content = source.read_bytes()
                 file.write(content if not content or content.endswith(b"\n") else content + b"\n")
         flush(file)
-
-
-def _allow_files(number: int) -> None:
-    """Have so many files open at once, as far as the system allows it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < number:
-        wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))

@@ -27,7 +27,7 @@ from runs.record.index import INDEX
 from runs.record.manifest import RunError, quoted, utc_now
 from runs.record.publishing import built_beside, copy_journal, demand_free, flush, fold_log
 from runs.record.purged import purged_of
-from runs.record.sealed import CHECKSUM, Damaged, open_document, seal_document
+from runs.record.sealed import Damaged, open_document, seal_document
 from serving.policy.gate import hold_for, take_cases
 from serving.policy.object_store import ObjectStore
 from storage.errors import InputError
@@ -117,7 +117,7 @@ def push(path: Path, url: str, step: Step) -> Pushed:
         # The run and its forks.
         for one in find_runs([path]):
             locks.enter_context(locked(one))
-        store = ObjectStore(url, "object storage", sends=texts)
+        store = ObjectStore(url, sends=texts)
         # Runs may begin in one second with one command.
         file, identity = path / _ID, secrets.token_hex(16)
         new = not file.is_file() or file.is_symlink()
@@ -165,7 +165,7 @@ def pull(url: str, out: Path, step: Step) -> tuple[RunFolder, Listing]:
         OSError: A file cannot be written.
     """
     demand_free(out)
-    store = ObjectStore(url, "object storage", sends=False)
+    store = ObjectStore(url, sends=False)
     listing = _read(store, LIST)
     if listing is None:
         broken = f"; a push has begun and not ended ({PLAN})" if _read(store, PLAN) is not None else ""
@@ -306,9 +306,7 @@ def _read(store: ObjectStore, name: str) -> Listing | None:
     if content is None:
         return None
     try:
-        fields = open_document(content, sealed=True)
-        fields.pop(CHECKSUM, None)
-        listing = Listing.model_validate(fields)
+        listing = Listing.model_validate(open_document(content, sealed=True))
     except (Damaged, ValidationError) as error:
         if name == PLAN and isinstance(error, Damaged):
             # A full disk may have cut it; it is written anew.

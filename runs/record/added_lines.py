@@ -53,7 +53,9 @@ class AddedLines(Generic[Record]):
         """
         content = b"".join(record.model_dump_json().encode() + b"\n" for record in records)
         try:
-            with self._lock(), open_here(self.path, "a+b") as file:
+            # A separate file, as other ways of locking leave files next to it.
+            lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), wait_s=_WAIT_S)
+            with lock, open_here(self.path, "a+b") as file:
                 end = end_of_whole_lines(file)
                 # What follows the last whole line was left by a writer that was killed.
                 file.truncate(end)
@@ -74,7 +76,7 @@ class AddedLines(Generic[Record]):
         Raises:
             RunError: The file holds something else.
         """
-        size = self._size()
+        size = self.path.stat().st_size if self.path.exists() else 0
         if size == self._read:
             return
         if size < self._read:
@@ -109,16 +111,6 @@ class AddedLines(Generic[Record]):
         """
         self.refresh()
         return {case_id: list(records) for case_id, records in self._by_case.items()}
-
-    def _lock(self) -> FileLock:
-        # A separate file, as other ways of locking leave files next to it.
-        return FileLock(self.path.with_name(f".{self.path.name}.lock"), wait_s=_WAIT_S)
-
-    def _size(self) -> int:
-        try:
-            return self.path.stat().st_size
-        except FileNotFoundError:
-            return 0
 
     def _parsed(self, content: bytes) -> Record:
         try:

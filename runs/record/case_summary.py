@@ -62,7 +62,7 @@ class CaseSummary:
 def summarise_line(line: Line) -> dict[str, Any]:
     """Fields of a summary from a line of `cases.jsonl`."""
     labels, votes = line["labels"], line.get("usable_votes")
-    counts = (line.get("vote_counts") or {}).values()
+    counts = Counter((line.get("vote_counts") or {}).values())
     return {
         "status": line["status"],
         "error": line["error"]["class"] if line["error"] else None,
@@ -71,8 +71,8 @@ def summarise_line(line: Line) -> dict[str, Any]:
         "sentences": len(labels),
         "essential": len(essential_of(line)),
         "votes": votes,
-        "divided": sum(0 < count < votes for count in counts) if votes else 0,
-        "votes_by_count": _by_count(list(counts)),
+        "divided": sum(0 < count < votes for count in counts.elements()) if votes else 0,
+        "votes_by_count": [counts[count] for count in range(max(counts, default=-1) + 1)],
         "answered": bool(line.get("answer")),
         "outcome": _outcome(line),
         **{name: line["usage"][name] for name in ("calls", "input_tokens", "output_tokens")},
@@ -120,8 +120,3 @@ def _outcome(line: Line) -> str | None:
         # Anything else may be a text of the model's.
         return found if found in _CLOSED else None
     return plural(len(found), "exact answer") if isinstance(found, list) else None
-
-
-def _by_count(counts: Sequence[int]) -> list[int]:
-    found = Counter(counts)
-    return [found[votes] for votes in range(max(counts, default=-1) + 1)]

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from runs.record.manifest import RunError, quoted, utc_now
-from storage.private import flush_folder, write_private
+from storage.private import flush_path, write_private
 
 MARKER = ".scratch.json"
 """Says who works on the run elsewhere; gone once all is published."""
@@ -83,4 +83,4 @@ def begin_elsewhere(run: Path, folder: Path) -> Elsewhere:
 def end_elsewhere(run: Path) -> None:
     """Record that all is published."""
     (run / MARKER).unlink(missing_ok=True)
-    flush_folder(run)
+    flush_path(run)

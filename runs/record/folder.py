@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 from runs.record.elsewhere import MARKER, elsewhere
 from runs.record.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, Status, quoted, repair_hint
 from runs.record.publishing import settle
-from runs.record.sealed import CHECKSUM, Damaged, open_document, open_line, seal_document, seal_line
+from runs.record.sealed import Damaged, open_document, open_line, seal_document, seal_line
 from runs.record.trace_file import TRACE, TraceFile, open_for_append, pack
 from serving.journal.files import take_back
 from serving.policy.gate import hold
@@ -108,7 +108,6 @@ class RunFolder:
                     f"{self.path}: written by an older Evigraph (schema {version}, this one reads"
                     f" {SCHEMA_VERSION}); run its cases again"
                 )
-            fields.pop(CHECKSUM, None)
             return Manifest.model_validate(fields)
         except OSError as error:
             raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
@@ -213,7 +212,6 @@ class RunFolder:
             raise Damaged("it is not a line of a case")
         if fault := misfit(line, self.manifest.system):
             raise Damaged(f"case {line['case_id']!r}: {fault}")
-        line.pop(CHECKSUM, None)
         return line
 
     def damaged(self, number: int, fault: object) -> RunError:
@@ -407,7 +405,12 @@ def take_lock(path: Path, *, from_elsewhere: bool = False) -> FileLock:
     except LockedError as error:
         raise RunError(f"{path}: {error}") from None
     except OSError as error:
-        raise unwritable(path, error) from None
+        kind = disk_of(path).kind
+        place = f" (a folder on {kind})" if kind else ""
+        raise RunError(
+            f"{path}: cannot be written{place}: {error.strerror or error}; copy it to a disk of your own and"
+            f" go on there: cp -r {quoted(path)} FOLDER"
+        ) from None
     try:
         if not from_elsewhere and (path / MANIFEST).exists() and (found := elsewhere(path)) is not None:
             raise found.refusal(path)
@@ -415,16 +418,6 @@ def take_lock(path: Path, *, from_elsewhere: bool = False) -> FileLock:
         lock.close()
         raise
     return lock
-
-
-def unwritable(path: Path, error: OSError) -> RunError:
-    """Why a run cannot be written, and where it could be."""
-    kind = disk_of(path).kind
-    place = f" (a folder on {kind})" if kind else ""
-    return RunError(
-        f"{path}: cannot be written{place}: {error.strerror or error}; copy it to a disk of your own and go"
-        f" on there: cp -r {quoted(path)} FOLDER"
-    )
 
 
 def _settle(journal: Path) -> None:

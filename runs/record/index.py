@@ -107,7 +107,8 @@ class RunIndex:
         """
         fresh = self._read_texts(report)
         # The trace of a case is written before its line, so lines that are there now have one.
-        size = _size(self.folder.path / CASES)
+        path = self.folder.path / CASES
+        size = path.stat().st_size if path.exists() else 0
         self._read_trace(report)
         return self._read_lines(size) or fresh
 
@@ -381,10 +382,6 @@ def _made_ready(database: sqlite3.Connection) -> sqlite3.Connection:
 
 def _json(value: object) -> str:
     return orjson.dumps(value).decode()
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
 
 
 def _tail(file: BinaryIO, end: int) -> str:

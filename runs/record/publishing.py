@@ -22,7 +22,7 @@ from runs.record.manifest import RunError, quoted
 from serving.journal.files import open_to_read, open_to_write
 from storage.files import write_all
 from storage.locks import FileLock, LockedError
-from storage.private import flush_folder, open_here, private_folder
+from storage.private import flush_path, open_here, private_folder
 
 _BEING_WRITTEN = ".publishing-{}.tmp"
 _WHOLE = ".published-"
@@ -66,9 +66,9 @@ def built_beside(out: Path, doing: str) -> Iterator[Path]:
             shutil.rmtree(build, ignore_errors=True)
             raise
         for folder, _, _ in os.walk(build, topdown=False):
-            flush_folder(Path(folder))
+            flush_path(Path(folder))
         build.rename(out)
-        flush_folder(build.parent)
+        flush_path(build.parent)
 
 
 def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> None:
@@ -91,12 +91,12 @@ def publish_files(run: Path, files: Iterable[tuple[str, IO[bytes], int]]) -> Non
             with open_here(staged / f"{number} {file}", "xb") as target:
                 copy_bytes(source, target, size)
                 os.fsync(target.fileno())
-        flush_folder(staged)
+        flush_path(staged)
         staged.rename(run / f"{_WHOLE}{name}")
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
-    flush_folder(run)
+    flush_path(run)
     settle(run)
 
 
@@ -124,7 +124,7 @@ def settle(run: Path) -> None:
                 # Another process may be doing the same.
                 with contextlib.suppress(FileNotFoundError):
                     file.replace(run / file.name.partition(" ")[2])
-            flush_folder(run)
+            flush_path(run)
             folder.rmdir()
         except FileNotFoundError:
             continue

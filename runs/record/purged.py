@@ -9,7 +9,7 @@ from typing import Any
 
 from cases.texts import plural
 from runs.record.manifest import RunError, quoted
-from runs.record.sealed import CHECKSUM, Damaged, open_document, seal_document
+from runs.record.sealed import Damaged, open_document, seal_document
 from storage.private import replace_file
 
 PURGED = "purged.json"
@@ -46,9 +46,7 @@ def purged_of(run: Path) -> Purged | None:
     """
     path = run / PURGED
     try:
-        fields = open_document(path.read_bytes())
-        fields.pop(CHECKSUM, None)
-        return Purged(**fields)
+        return Purged(**open_document(path.read_bytes()))
     except FileNotFoundError:
         return None
     except (Damaged, TypeError) as error:

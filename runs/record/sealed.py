@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-CHECKSUM = "crc32"
+_CHECKSUM = "crc32"
 
 _LINE = re.compile(rb', "crc32": "([0-9a-f]{8})"\}\Z')
 _DOCUMENT = re.compile(rb',\n  "crc32": "([0-9a-f]{8})"\n\}\n\Z')
@@ -35,7 +35,7 @@ def seal_document(body: bytes) -> bytes:
 
 
 def open_line(line: bytes, *, sealed: bool) -> dict[str, Any]:
-    """The object on a line.
+    """The object on a line, without its checksum.
 
     Lines of earlier versions have no checksum: `sealed` demands one.
 
@@ -46,7 +46,7 @@ def open_line(line: bytes, *, sealed: bool) -> dict[str, Any]:
 
 
 def open_document(text: bytes, *, sealed: bool = False) -> dict[str, Any]:
-    """The object in a file.
+    """The object in a file, without its checksum.
 
     Files of earlier versions have no checksum: `sealed` demands one.
 
@@ -71,6 +71,6 @@ def _opened(raw: bytes, seal: re.Pattern[bytes], end: bytes, *, sealed: bool) ->
         raise Damaged(f"it is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise Damaged(f"it is a JSON {type(value).__name__} where an object belongs")
-    if found is None and (sealed or CHECKSUM in value):
+    if found is None and (sealed or _CHECKSUM in value):
         raise Damaged("its checksum is missing or damaged")
     return value

@@ -144,7 +144,9 @@ def _with_reviews(
     run: RunFolder, labels: Mapping[str, Review], answers: Mapping[str, Review]
 ) -> Sequence[Case]:
     """The cases with labels or an answer, in input order, with these as their gold."""
-    _refuse_changed_files(run)
+    # Reviewed ids must be those of the same sentences.
+    if recorded_source(run.manifest).unselected.check().sha256 != run.manifest.inputs.sha256:
+        raise RunError(f"{run.path}: its case files or keys have changed since it was reviewed")
     return [
         replace(case, gold=_reviewed(case.gold, labels.get(case.id), answers.get(case.id)))
         for case in recorded_cases(run.manifest)
@@ -160,9 +162,3 @@ def _reviewed(key: Gold, labels: Review | None, answer: Review | None) -> Gold:
         # Citations are of the sentences of the key's own answer.
         gold = replace(gold, answer=answer.answer, answer_sentences=None)
     return gold
-
-
-def _refuse_changed_files(run: RunFolder) -> None:
-    """Reviewed ids must be those of the same sentences."""
-    if recorded_source(run.manifest).unselected.check().sha256 != run.manifest.inputs.sha256:
-        raise RunError(f"{run.path}: its case files or keys have changed since it was reviewed")

@@ -134,7 +134,8 @@ def _purge_folder(run: RunFolder, ids: Collection[str], purged: Purged, made: Pu
         _remove(path, path / name, made)
     report("purging the journal")
     if (path / CALLS).exists():
-        calls, texts = purge_calls(path / CALLS, None if purged.whole and not _shared(path) else ids)
+        every = purged.whole and not (path / CALLS).is_symlink()
+        calls, texts = purge_calls(path / CALLS, None if every else ids)
         made.calls, made.texts = made.calls + calls, made.texts + texts
     report("purging cases, trace and reviews")
     _rewrite(path / CASES, _lines(run, ids, made))
@@ -152,10 +153,6 @@ def _purge_folder(run: RunFolder, ids: Collection[str], purged: Purged, made: Pu
             )
             _purge_folder(fork, ids, purged, made, lambda _: None)
             made.forks += 1
-
-
-def _shared(path: Path) -> bool:
-    return (path / CALLS).is_symlink()
 
 
 def _lines(run: RunFolder, ids: Collection[str], made: Purge) -> Iterator[bytes]:

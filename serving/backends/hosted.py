@@ -62,7 +62,8 @@ class HostedProvider:
             it; None if they do not.
         describe: Asks the service about a model, if it has an endpoint for that: built-in facts may be older
             than the model.
-        batches: Module and function that connect a model whose calls go in batches; empty without batches.
+        batches: Module and name of what makes its `BatchProvider` of an endpoint, the name of a model and its
+            LangChain class; empty without batches.
         families: How the names of its models begin.
         example: A model of it.
         others: Further ways to name its models.

@@ -60,10 +60,8 @@ class GatedTransport:
 def client_settings(transport: Callable[..., Any]) -> dict[str, Any]:
     """Settings of an asynchronous client: no redirects, no time limit, replies of a limited size.
 
-    The time limit belongs to the exchange.
-
-    Args:
-        transport: `AsyncHTTPTransport` of the client's package, which is httpx or httpx2.
+    The time limit belongs to the exchange. `transport` is `AsyncHTTPTransport` of the client's package, which
+    is httpx or httpx2.
     """
     return {
         "transport": GatedTransport(transport),

@@ -8,7 +8,6 @@ from typing import Any
 from serving.backends.reply_schemas import fixed_layout_grammar, without_keywords
 from serving.protocol.errors import CallError
 from serving.protocol.messages import UNKNOWN, Answer, TokenLogprob, token_count
-from serving.protocol.reply import JsonSchema
 from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import Effort, Thought, split_thinking
 
@@ -25,20 +24,27 @@ def logprob_fields(request: AnyRequest) -> dict[str, Any]:
     return {"logprobs": True, "top_logprobs": TOP_CHOICES if request.choices else TOP_LOGPROBS}
 
 
+def sampling_fields(request: AnyRequest) -> dict[str, Any]:
+    """Temperature, number of samples and seed, as far as the call has them."""
+    samples = len(request.samples)
+    fields = {
+        "temperature": request.temperature,
+        "n": samples if samples > 1 else None,
+        "seed": request.seed,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def request_body(model: str, request: AnyRequest) -> dict[str, Any]:
     """The JSON body of a request, without the fields of its effort, which servers differ in."""
-    body: dict[str, Any] = {
+    return {
         "model": model,
         "messages": [{"role": message.role, "content": message.text} for message in request.messages],
         request.limit_field: request.max_tokens,
+        **sampling_fields(request),
+        **logprob_fields(request),
+        **schema_fields(request),
     }
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if len(request.samples) > 1:
-        body["n"] = len(request.samples)
-    if request.seed is not None:
-        body["seed"] = request.seed
-    return body | logprob_fields(request) | schema_fields(request)
 
 
 OPENAI_EFFORTS: Mapping[Effort, str] = {
@@ -80,7 +86,10 @@ def schema_fields(request: AnyRequest) -> dict[str, Any]:
     grammar = fixed_layout_grammar(request.schema) if request.constraint == "grammar" else None
     if grammar is not None:
         return {"structured_outputs": {"grammar": grammar}}
-    return {"response_format": _json_schema(request.reply.name, request.schema)}
+    # Strict mode answers `uniqueItems` with 400.
+    schema = without_keywords(request.schema, ("uniqueItems",))
+    strict = {"name": request.reply.name, "schema": schema, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": strict}}
 
 
 def answers(response: Any, asked_model: str, samples: int) -> list[Answer]:
@@ -187,9 +196,3 @@ def token_logprobs(logprobs: Any) -> tuple[TokenLogprob, ...]:
         )
         for entry in content
     )
-
-
-def _json_schema(name: str, schema: JsonSchema) -> dict[str, Any]:
-    # Strict mode answers `uniqueItems` with 400.
-    strict = without_keywords(schema, ("uniqueItems",))
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": strict, "strict": True}}

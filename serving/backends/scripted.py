@@ -158,15 +158,14 @@ def connect_scripted(name: ModelName) -> Backend:
     )
 
 
-def _catalogue() -> list[Entry]:
-    return [
+SCRIPTED = Provider(
+    connect_scripted,
+    lambda: [
         Entry("scripted:replies.jsonl", "ready", "replies from a file, no model"),
         Entry("scripted:script.py:function", "ready", "replies from a function, no model"),
         Entry("scripted:auto", "ready", "valid replies made up from a hash, no model"),
-    ]
-
-
-SCRIPTED = Provider(connect_scripted, _catalogue)
+    ],
+)
 
 
 def _load(name: str) -> tuple[Script, str]:

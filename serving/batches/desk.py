@@ -15,7 +15,7 @@ from serving.batches.providers import connect_batched
 from serving.journal.batches import BatchRecord, Harvested, Wanted
 from serving.journal.journal import Journal
 from serving.policy.traffic import Traffic, count, size
-from serving.protocol.batch_provider import NoSuchBatch, RemoteBatch, RowResult
+from serving.protocol.batch_provider import BatchProvider, NoSuchBatch, RemoteBatch, RowResult
 from serving.protocol.budget import Price, Spend
 from serving.protocol.errors import CallError, ErrorClass, classify
 from serving.protocol.messages import Answer
@@ -50,6 +50,7 @@ class BatchDesk:
         tries: Failed harvests in a row after which missing rows count as failed.
         changed: Batches that came to an end in this session.
         held: Whether a provider has refused a batch for now, since this was last asked.
+        new: Beginnings of the keys of calls that were answered in this session.
     """
 
     journal: Journal
@@ -58,16 +59,12 @@ class BatchDesk:
     report: Callable[[str], None]
     keep_remote: bool = False
     tries: int = 5
-    grace: float = field(default_factory=lambda: GRACE_S)
     changed: int = 0
     held: bool = False
-    _new: set[bytes] = field(default_factory=set)
+    new: set[bytes] = field(default_factory=set)
     _connected: list[Backend] = field(default_factory=list)
     _troubles: Counter[int] = field(default_factory=Counter)
     _warnings: int = 0
-
-    def is_new(self, key: str) -> bool:
-        return bytes.fromhex(key)[:16] in self._new
 
     def take_reserved(self) -> None:
         """Reserve for the calls that earlier sessions have left away."""
@@ -88,8 +85,7 @@ class BatchDesk:
         Raises:
             CallError: The provider does not say.
         """
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         candidate: RemoteBatch | None = None
         try:
             async for found in provider.found(metadata):
@@ -125,9 +121,8 @@ class BatchDesk:
         """Look once more for batches that an account did not know: it may have been another's key."""
         for record in self.journal.batches.records(("lost",)):
             backend = self._backend(record.model)
-            assert backend.batches is not None
             try:
-                remote = await backend.batches.provider.look(record.remote_id)
+                remote = await provider_of(backend).look(record.remote_id)
             except Exception as error:
                 logger.info("batch %s is still lost: %s", record.remote_id, error)
                 self.journal.batches.finish(record.number, "closed", record.counts)
@@ -139,8 +134,7 @@ class BatchDesk:
     async def aclose(self) -> None:
         """Close the connections that only harvests have needed."""
         for backend in self._connected:
-            assert backend.batches is not None
-            await backend.batches.provider.aclose()
+            await provider_of(backend).aclose()
 
     def _backend(self, model: str) -> Backend:
         """The model of a batch; one that this session does not ask is connected for its batches alone."""
@@ -150,8 +144,7 @@ class BatchDesk:
         return self.backends[model]
 
     async def _look_at(self, record: BatchRecord, backend: Backend) -> None:
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         if record.state == "intended":
             found = await self._adopt(record, backend)
             if found is None:
@@ -175,7 +168,7 @@ class BatchDesk:
         """The batch of an intent that no answer of the provider followed, if it is there for certain."""
         waited = 0.0
         # A clock that was set must not make this long.
-        old = min(max(0.0, time.time() - record.intended), self.grace)
+        old = min(max(0.0, time.time() - record.intended), GRACE_S)
         while True:
             found = await self.find(backend, record.metadata) if "nonce" in record.metadata else None
             if found is not None and found.certain:
@@ -184,10 +177,10 @@ class BatchDesk:
             if found is not None:
                 self.report(f"batches: {found.id} may be one of this run; it is known once it has ended")
                 return None
-            if old + waited >= self.grace:
+            if old + waited >= GRACE_S:
                 break
-            await asyncio.sleep(min(1.0, self.grace))
-            waited += min(1.0, self.grace)
+            await asyncio.sleep(min(1.0, GRACE_S))
+            waited += min(1.0, GRACE_S)
         self._give_back(record, backend)
         calls = self.journal.batches.void(record.number)
         self.report(f"batches: {plural(calls, 'call')} were never submitted, and go into the next batch")
@@ -215,8 +208,7 @@ class BatchDesk:
         Raises:
             CallError: The results cannot be read now.
         """
-        assert backend.batches is not None
-        provider, batches = backend.batches.provider, self.journal.batches
+        provider, batches = provider_of(backend), self.journal.batches
         if remote.state == "failed" and remote.error_class == "rate_limit":
             self._give_back(record, backend)
             calls = batches.void(record.number)
@@ -253,7 +245,8 @@ class BatchDesk:
         tally["missing"] += missing
         self.changed += 1
         batches.finish(record.number, "harvested", {name: n for name, n in tally.items() if n})
-        self.report(f"batches: {remote.id} {_told(remote, tally)}")
+        rows = ", ".join(f"{number:,} {name}" for name, number in tally.items() if number) or "no rows"
+        self.report(f"batches: {remote.id} {remote.state}: {rows}")
         await self._delete(replace(record, counts=dict(tally)), backend, remote)
 
     def _store(
@@ -265,8 +258,7 @@ class BatchDesk:
         seen: dict[str, int],
     ) -> None:
         """Store and count the results of some rows of a batch."""
-        assert backend.batches is not None
-        endpoint = backend.batches.provider.endpoint
+        endpoint = provider_of(backend).endpoint
         rows = [
             (one.custom_id, tuple(_plain(answer, endpoint) for answer in one.answers), _row_failure(one))
             for one in results
@@ -288,7 +280,7 @@ class BatchDesk:
                 self._warn(record, custom_id, one)
 
     def _account(self, one: Harvested, price: Price | None) -> None:
-        self._new.update(bytes.fromhex(key)[:16] for key in one.keys)
+        self.new.update(bytes.fromhex(key)[:16] for key in one.keys)
         for answer in one.answers:
             self.client.count(answer, price)
         if any(one.most):
@@ -310,8 +302,7 @@ class BatchDesk:
         Raises:
             CallError: They are still there; the next session tries again.
         """
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         if not self.keep_remote:
             try:
                 if remote is None:
@@ -334,11 +325,15 @@ def _row_failure(result: RowResult) -> CallError | None:
     return failure.of_request()
 
 
+def provider_of(backend: Backend) -> BatchProvider:
+    """What takes the batches of a model that has them."""
+    assert backend.batches is not None
+    return backend.batches.provider
+
+
 def failure_at(backend: Backend, error: Exception) -> CallError:
     """Classify the failure of a request to the provider of a model's batches."""
-    assert backend.batches is not None
-    key = key_variable(backend.name.provider)
-    return classify(error).at(backend.batches.provider.endpoint, key)
+    return classify(error).at(provider_of(backend).endpoint, key_variable(backend.name.provider))
 
 
 def _why(remote: RemoteBatch) -> CallError:
@@ -346,11 +341,6 @@ def _why(remote: RemoteBatch) -> CallError:
     if remote.state == "failed":
         return CallError(remote.error_class, f"{words}: {remote.reason or 'no reason given'}")
     return CallError(error_class, words)
-
-
-def _told(remote: RemoteBatch, tally: Mapping[str, int]) -> str:
-    rows = ", ".join(f"{number:,} {name}" for name, number in tally.items() if number) or "no rows"
-    return f"{remote.state}: {rows}"
 
 
 def _plain(answer: Answer, endpoint: str) -> Answer:

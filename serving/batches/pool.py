@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from cases.texts import plural
 from serving.backends.backend import Backend
-from serving.batches.desk import BatchDesk, failure_at
+from serving.batches.desk import BatchDesk, failure_at, provider_of
 from serving.batches.pending import CallPending
 from serving.journal.batches import Wanted
 from serving.journal.journal import Journal
@@ -45,17 +45,11 @@ class _Lot:
     rows: list[BatchRow] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)
     bytes: int = 0
-    tokens: int = 0
 
-    def holds(self, limits: BatchLimits, more_bytes: int, more_tokens: int) -> bool:
+    def holds(self, limits: BatchLimits, more_bytes: int) -> bool:
         """Whether one more row fits; one that never fits is sent by itself, and the provider reports why."""
-        if not self.rows:
-            return True
-        return (
-            len(self.rows) < limits.requests
-            and self.bytes + more_bytes <= min(limits.bytes, MOST_BYTES)
-            and (limits.tokens is None or self.tokens + more_tokens <= limits.tokens)
-        )
+        fits = self.bytes + more_bytes <= min(limits.bytes, MOST_BYTES)
+        return not self.rows or (len(self.rows) < limits.requests and fits)
 
 
 @dataclass(slots=True)
@@ -95,7 +89,7 @@ class Pool:
         self.left_open = False
 
     def is_new(self, key: str) -> bool:
-        return self._desk.is_new(key)
+        return bytes.fromhex(key)[:16] in self._desk.new
 
     def expect(self, case_id: str, requests: int) -> None:
         """So many requests of a case are going to be made at once."""
@@ -200,32 +194,25 @@ class Pool:
         return True
 
     async def _add(self, backend: Backend, request: AnyRequest, sent: AnyRequest) -> None:
-        assert backend.batches is not None
-        provider = backend.batches.provider
+        provider = provider_of(backend)
         row = provider.row(request.key(request.samples[0]), sent)
         length = len(provider.encoded(row))
-        tokens = max_prompt_tokens(sent.messages) + sent.max_reply_tokens
         name = str(backend.name)
         lot = self._lots.get(name)
-        if lot is not None and not lot.holds(provider.limits, length, tokens):
+        if lot is not None and not lot.holds(provider.limits, length):
             del self._lots[name]
-            self._begin_submit(lot)
+            self._submits.add(asyncio.create_task(self._submit(lot)))
             lot = None
         if lot is None:
             lot = self._lots[name] = _Lot(backend)
         lot.rows.append(row)
         lot.wanted.append(Wanted(request, max_prompt_tokens(sent.messages), sent.max_tokens))
         lot.bytes += length
-        lot.tokens += tokens
         self._keys.update(map(request.key, request.samples))
         sending = [task for task in self._submits if not task.done()]
         if len(sending) > 1:
             # Cases run on while one batch is sent; the rows of a third would be memory.
             await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-
-    def _begin_submit(self, lot: _Lot) -> None:
-        task = asyncio.create_task(self._submit(lot))
-        self._submits.add(task)
 
     async def flush(self) -> None:
         """Submit collected rows: every case waits for an answer.
@@ -237,7 +224,7 @@ class Pool:
         lots = list(self._lots.values())
         self._lots.clear()
         for lot in lots:
-            self._begin_submit(lot)
+            self._submits.add(asyncio.create_task(self._submit(lot)))
         await self.close()
 
     async def close(self) -> None:
@@ -255,8 +242,7 @@ class Pool:
                 raise error
 
     async def _submit(self, lot: _Lot) -> None:
-        assert lot.backend.batches is not None
-        provider = lot.backend.batches.provider
+        provider = provider_of(lot.backend)
         if provider.endpoint not in self._told:
             self._told.add(provider.endpoint)
             self._report(f"batches: {provider.retention}")
@@ -302,8 +288,7 @@ class Pool:
             CallError: It did not.
             _Unknown: That cannot be known.
         """
-        assert lot.backend.batches is not None
-        provider = lot.backend.batches.provider
+        provider = provider_of(lot.backend)
         try:
             remote = await provider.submit(lot.rows, metadata)
         except Exception as error:

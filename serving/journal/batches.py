@@ -26,8 +26,6 @@ State = Literal["intended", "away", "lost", "harvested", "closed", "refused"]
 """`intended` may or may not be at the provider; `lost` was there and is not any more; `harvested` has left
 files there; `closed` and `refused` are over."""
 
-OPEN: tuple[State, ...] = ("intended", "away", "lost", "harvested")
-
 Outcome = Literal["answered", "failed", "missing", "doubled", "differing", "foreign"]
 """Outcome of a row; `differing` ones came twice with different content, of which the first is kept."""
 
@@ -163,7 +161,7 @@ class JournalBatches:
             self._database.execute("DELETE FROM batches WHERE number=?", (number,))
         return int(rows)
 
-    def looked(self, number: int, remote: RemoteBatch, state: State = "away") -> None:
+    def looked(self, number: int, remote: RemoteBatch) -> None:
         said = {
             "id": remote.id,
             "state": remote.state,
@@ -176,8 +174,8 @@ class JournalBatches:
         }
         with self._writing():
             self._database.execute(
-                "UPDATE batches SET remote=?, state=?, submitted=COALESCE(submitted, ?) WHERE number=?",
-                (json.dumps(said), state, time.time(), number),
+                "UPDATE batches SET remote=?, state='away', submitted=COALESCE(submitted, ?) WHERE number=?",
+                (json.dumps(said), time.time(), number),
             )
 
     def harvest(

@@ -9,12 +9,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 from storage.disks import disk_of, writable
+from storage.private import flush_path
 
 LOCK_SECONDS = 60.0
 """How long to wait for another process that writes."""
 
 _LOG_HEADER = 32
 _WITHOUT_FILES = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log of a journal, next to it."""
+    return path.with_name(f"{path.name}-wal")
 
 
 def address(path: Path, mode: str) -> str:
@@ -80,7 +86,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 def _without_files(path: Path) -> sqlite3.Connection:
     """A journal on read-only storage: opened in place, or copied to memory with its log."""
     path = path.resolve()
-    log = path.with_name(f"{path.name}-wal")
+    log = log_of(path)
     if not log.exists() or not log.stat().st_size:
         return _connect(f"{address(path, 'ro')}&immutable=1")
     while True:
@@ -137,14 +143,9 @@ def choose_mode(database: sqlite3.Connection, path: Path | None) -> None:
 
 def flush_log(path: Path) -> None:
     """Flush the log to the disk, so that commits survive a power cut."""
-    log = path.with_name(f"{path.name}-wal")
     # Deleted, where another process has just folded it in and closed it: SQLite flushes then.
     with contextlib.suppress(FileNotFoundError):
-        file = os.open(log, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
+        flush_path(log_of(path))
 
 
 def _connect(name: str) -> sqlite3.Connection:

@@ -481,14 +481,11 @@ class Journal:
             if queue:
                 self._store([one for one, _ in queue])
         finally:
-            self._close()
-
-    def _close(self) -> None:
-        if self._reader is not self._database:
-            self._reader.close()
-        self._database.close()
-        if self._count is not None:
-            self._count.close()
+            if self._reader is not self._database:
+                self._reader.close()
+            self._database.close()
+            if self._count is not None:
+                self._count.close()
 
 
 def _is_locked(error: BaseException) -> bool:

@@ -7,7 +7,6 @@ in order too.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from serving.journal.tables import (
     is_whole,
     text_sum,
 )
+from storage.private import flush_path
 
 _CACHE_KIB = 65536
 
@@ -100,11 +100,7 @@ class MergedJournal:
         """
         with errors_of(self._path):
             self._database.close()
-            file = os.open(self._path, os.O_RDONLY)
-            try:
-                os.fsync(file)
-            finally:
-                os.close(file)
+            flush_path(self._path)
             count = CallCount(self._path)
             count.write(self.calls)
             count.close()

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from serving.journal.files import open_to_read
+from serving.journal.files import log_of, open_to_read
 from serving.journal.journal import CallCount, JournalDamaged, JournalError
 from serving.journal.tables import (
     COLUMNS,
@@ -130,12 +130,12 @@ def repair(path: Path, aside: Path) -> JournalReport:
         old.touch(mode=0o600)
         if path.is_file():
             shutil.copyfile(path, old)
-        if _log_of(path).is_file():
-            shutil.copyfile(_log_of(path), _log_of(old))
+        if log_of(path).is_file():
+            shutil.copyfile(log_of(path), log_of(old))
         report.calls = _copy_whole(old, new)
         aside.mkdir(mode=0o700, parents=True)
         count = CallCount(path)
-        for left in (path, _log_of(path), path.with_name(f"{path.name}-shm"), count.path):
+        for left in (path, log_of(path), path.with_name(f"{path.name}-shm"), count.path):
             if left.exists():
                 left.rename(aside / left.name)
         new.replace(path)
@@ -154,7 +154,10 @@ def _copy_whole(old: Path, new: Path) -> int:
         create(database)
         database.execute("COMMIT")
         try:
-            opened = _Reader(old, _opened_leniently(old))
+            damaged = sqlite3.connect(f"{old.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            # A file that is shorter than its first page says is read as far as it goes.
+            damaged.execute("PRAGMA writable_schema=ON")
+            opened = _Reader(old, damaged)
         except sqlite3.DatabaseError:
             return 0
         with closing(opened) as reader:
@@ -295,14 +298,3 @@ class _Reader:
 def _key(number: int) -> bytes:
     """The lowest key of a part; above all keys for the end of the last one."""
     return number.to_bytes(8, "big") if number < _KEYS else b"\xff" * 33
-
-
-def _log_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}-wal")
-
-
-def _opened_leniently(path: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-    # A file that is shorter than its first page says is read as far as it goes.
-    database.execute("PRAGMA writable_schema=ON")
-    return database

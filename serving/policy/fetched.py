@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
 
-from serving.policy.object_store import FullDiskError, ObjectStore, StorageError, Stored, parse_url
+from serving.policy.object_store import FullDiskError, ObjectStore, StorageError, parse_url
 from serving.policy.policy import PolicyError
 from serving.protocol.errors import ModelError
 from storage.copies import OBJECTS, fetch_by, place_of
@@ -82,7 +82,7 @@ def _fault(url: str, error: ModelError, remedy: str = "") -> InputError:
 @functools.lru_cache(maxsize=8)
 def _opened(url: str, process: int) -> ObjectStore:
     """Its object store; another process's cannot be used after a fork."""
-    return ObjectStore(url, "object storage", sends=False)
+    return ObjectStore(url, sends=False)
 
 
 def _store(url: str) -> ObjectStore:
@@ -109,18 +109,14 @@ def _copy(store: ObjectStore, name: str, target: Path) -> bool:
     try:
         if not store.get(name, part, _Steps(url, found.size).show):
             raise StorageError(f"{url}: was removed while it was fetched")
-        _demand_whole(url, found, part.stat().st_size, store.look(name))
+        if store.look(name) != found:
+            raise StorageError(f"{url}: was changed while it was fetched; begin again")
+        if (came := part.stat().st_size) != found.size:
+            raise StorageError(f"{url}: was cut off: {came:,} of {found.size:,} bytes came; begin again")
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
     return True
-
-
-def _demand_whole(url: str, before: Stored, size: int, after: Stored | None) -> None:
-    if after != before:
-        raise StorageError(f"{url}: was changed while it was fetched; begin again")
-    if size != before.size:
-        raise StorageError(f"{url}: was cut off: {size:,} of {before.size:,} bytes came; begin again")
 
 
 class _Steps:

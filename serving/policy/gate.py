@@ -172,12 +172,12 @@ def demand_scanned(cases: Sequence[Path], keys: Sequence[Path], host: str) -> No
     from cases.scans import unscanned
 
     missing = unscanned(find_cases(cases, keys))
+    if not missing:
+        return
     command = shlex.join(
         ["evigraph", "scan", *map(name_of, cases), *(f"--key={name_of(key)}" for key in keys)]
     )
-    fault = next(filter(None, (policy.fault_of_scan(host, missing, command) for policy in wanting)), None)
-    if fault is not None:
-        raise NotScanned(fault)
+    raise NotScanned(wanting[0].fault_of_scan(host, missing, command))
 
 
 def demand_listening(host: str) -> None:

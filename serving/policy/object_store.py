@@ -84,12 +84,11 @@ class ObjectStore:
     Credentials come from the environment and the provider's own files alone.
     """
 
-    def __init__(self, text: str, what: str, *, sends: bool) -> None:
+    def __init__(self, text: str, *, sends: bool) -> None:
         """Find out the host, ask the gate about it, and load what reaches it; nothing is sent yet.
 
         Args:
             text: Such as `s3://BUCKET/PREFIX`.
-            what: Name of its content, for messages.
             sends: Whether texts of cases are going to be sent there, and not only fetched.
 
         Raises:
@@ -97,7 +96,6 @@ class ObjectStore:
             PolicyError: A policy forbids the host, or the user has not allowed it.
         """
         self.url = text.rstrip("/")
-        self._what = what
         self._sends = sends
         protocol, bucket = parse_url(text)
         self._origins = _origins_by_name(protocol, bucket)
@@ -136,7 +134,8 @@ class ObjectStore:
             PolicyError: A policy forbids the host or its proxy, or the user has not allowed it.
         """
         proxies = [
-            demand_route(origin, f"{self._what} {self.url}", consent=self._sends) for origin in self._origins
+            demand_route(origin, f"object storage {self.url}", consent=self._sends)
+            for origin in self._origins
         ]
         return proxies[0] if proxies else None
 

@@ -34,14 +34,12 @@ class BatchLimits:
     Attributes:
         requests: Rows.
         bytes: Of all rows as they are sent.
-        tokens: Read and written by all rows, None where the provider sets no such limit.
         hours: After which the provider gives up.
         price_share: Price of a batched call as a share of the same call's price by itself.
     """
 
     requests: int
     bytes: int
-    tokens: int | None = None
     hours: float = 24.0
     price_share: float = 0.5
 
@@ -168,10 +166,6 @@ class BatchProvider(Protocol):
         """
         ...
 
-    async def cancel(self, batch_id: str) -> None:
-        """Request cancellation; finished rows stay readable. Ended batches are unchanged."""
-        ...
-
     async def delete(self, batch: RemoteBatch) -> None:
         """Delete its uploaded and result files there, as far as the provider lets one."""
         ...
@@ -187,7 +181,6 @@ class BatchModel:
         provider: Takes its batches.
         max_samples: How many samples one row can ask for.
         logprobs: Whether log-probabilities can be had.
-        takes_seed: Whether a seed is sent.
         constraints: How replies can be constrained to a schema, the best first.
         abilities: What its requests may contain.
     """
@@ -195,7 +188,6 @@ class BatchModel:
     provider: BatchProvider
     max_samples: int = 1
     logprobs: bool = False
-    takes_seed: bool = False
     constraints: tuple[Constraint, ...] = field(default=("none",))
     abilities: Abilities = field(default_factory=Abilities)
 

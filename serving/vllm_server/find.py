@@ -61,7 +61,8 @@ def find_vllm(python: Path | None = None) -> Path:
     Raises:
         ModelError: None is there.
     """
-    named = python or _from_environment()
+    variable = os.environ.get(PYTHON_VARIABLE)
+    named = python or (Path(variable).expanduser() if variable else None)
     if named is not None:
         if not named.is_file():
             origin = "--python" if python is not None else PYTHON_VARIABLE
@@ -97,8 +98,3 @@ def inspect_vllm(python: Path) -> Installation:
     if build == "gpu":
         return Installation(python, "gpu")
     raise ModelError(f"{python} has no vLLM; {REMEDY}")
-
-
-def _from_environment() -> Path | None:
-    named = os.environ.get(PYTHON_VARIABLE)
-    return Path(named).expanduser() if named else None

@@ -27,7 +27,10 @@ _REAP_S = 2.0
 def main() -> int:
     """Run the command; the exit code is its own, or 128 and the number of the signal that ended it."""
     grace, command = float(sys.argv[1]), sys.argv[2:]
-    _adopt_orphans()
+    if sys.platform == "linux":
+        # Processes that vLLM leaves behind become children of this one, which waits for them. Usually the
+        # first process of the system does that, but a container's often does not.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # In a new session, Ctrl-C at the terminal only reaches the starter, which then decides.
     process = subprocess.Popen(  # noqa: S603 - the command line is the starter's own
         command, stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), start_new_session=True
@@ -36,24 +39,12 @@ def main() -> int:
     threading.Thread(target=_obey, args=(process.pid, grace), daemon=True).start()
     code = process.wait()
     end_group(process.pid)
-    _reap(time.monotonic() + _REAP_S)
-    return code if code >= 0 else 128 - code
-
-
-def _adopt_orphans() -> None:
-    """On Linux, processes that vLLM leaves behind become children of this one, which waits for them.
-
-    Usually the first process of the system does that, but a container's often does not.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _reap(deadline: float) -> None:
+    deadline = time.monotonic() + _REAP_S
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < deadline:
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
                 time.sleep(0.02)
+    return code if code >= 0 else 128 - code
 
 
 def _obey(group: int, grace: float) -> None:

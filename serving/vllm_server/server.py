@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -205,10 +205,15 @@ async def start_server_async(
         asyncio.CancelledError: `stop` was set; the server is stopped.
     """
     server = VllmServer(spec, log)
+    reported = 0.0
     try:
-        for text in _progress(server, every_s):
-            if text:
-                report(text)
+        while not server.is_ready():
+            if server.returncode() is not None:
+                raise ModelError(server.fault())
+            if server.seconds - reported >= every_s:
+                reported = server.seconds
+                line = last_line(server.log)
+                report(f"starting vLLM, {reported:.0f} s" + (f": {line}" if line else ""))
             if stop is not None and stop.is_set():
                 raise asyncio.CancelledError
             await asyncio.sleep(_POLL_S)
@@ -216,24 +221,6 @@ async def start_server_async(
         server.stop()
         raise
     return server
-
-
-def _progress(server: VllmServer, every_s: float) -> Iterator[str]:
-    """A text now and then, empty ones in between, until the server is ready.
-
-    Raises:
-        ModelError: It ended.
-    """
-    reported = 0.0
-    while not server.is_ready():
-        if server.returncode() is not None:
-            raise ModelError(server.fault())
-        if server.seconds - reported < every_s:
-            yield ""
-            continue
-        reported = server.seconds
-        line = last_line(server.log)
-        yield f"starting vLLM, {reported:.0f} s" + (f": {line}" if line else "")
 
 
 def _new_log() -> Path:
@@ -285,15 +272,10 @@ def error_line(log: Path) -> str:
     for number in reversed(range(len(lines))):
         line = lines[number]
         if _ERROR.match(line) and _POINTER not in line:
-            return _cause(lines, number)[:_MAX_LINE]
+            # Pydantic gives the reason only in the line below.
+            told_below = _VALIDATION.match(line) and number + 1 < len(lines)
+            return (lines[number + 1] if told_below else line)[:_MAX_LINE]
     return last_line(log)[:_MAX_LINE]
-
-
-def _cause(lines: Sequence[str], number: int) -> str:
-    """The line itself; pydantic gives the reason only in the line below."""
-    if _VALIDATION.match(lines[number]) and number + 1 < len(lines):
-        return lines[number + 1]
-    return lines[number]
 
 
 def _tail(log: Path) -> list[str]:

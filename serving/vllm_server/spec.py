@@ -117,7 +117,10 @@ def plan_server(
     Raises:
         ModelError: The model cannot be found, or the options contradict each other.
     """
-    _refuse_own_flags(extra)
+    for argument in extra:
+        flag = argument.partition("=")[0].replace("_", "-")
+        if flag in _OWN_FLAGS:
+            raise ModelError(f"give {_OWN_FLAGS[flag]} to evigraph, not {flag} to vLLM behind the --")
     if gpus is not None and installation.build == "cpu":
         raise ModelError(f"--gpus {gpus}: {installation.python} has vLLM's CPU build")
     if recipe is not None and recipe.build == "gpu" and installation.build == "cpu":
@@ -149,13 +152,6 @@ def plan_server(
         environment=_environment(installation, target),
         notes=tuple(notes),
     )
-
-
-def _refuse_own_flags(extra: Sequence[str]) -> None:
-    for argument in extra:
-        flag = argument.partition("=")[0].replace("_", "-")
-        if flag in _OWN_FLAGS:
-            raise ModelError(f"give {_OWN_FLAGS[flag]} to evigraph, not {flag} to vLLM behind the --")
 
 
 def _recipe_notes(
@@ -212,18 +208,14 @@ def find_target(text: str) -> Target:
         near = difflib.get_close_matches(text, REGISTRY, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(REGISTRY)}"
         raise ModelError(f"cannot serve {text!r}: no such folder, and no hub id of the form ORG/NAME; {hint}")
-    is_here = _hub_snapshot(text) is not None
+    snapshots = _hub_cache() / f"models--{text.replace('/', '--')}" / "snapshots"
+    is_here = any(snapshots.glob("*/config.json"))
     if not is_here and os.environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE:
         raise ModelError(
             f"the weights of {text} are not in {_hub_cache()} and HF_HUB_OFFLINE is set: "
             "name a folder that holds them, or unset it"
         )
     return Target(text, text, is_local=False, is_here=is_here)
-
-
-def _hub_snapshot(hub_id: str) -> Path | None:
-    snapshots = _hub_cache() / f"models--{hub_id.replace('/', '--')}" / "snapshots"
-    return next(snapshots.glob("*/config.json"), None)
 
 
 def _hub_cache() -> Path:

@@ -67,7 +67,7 @@ def test_cases_are_read_by_url(store: Store, folder: Path, monkeypatch: pytest.M
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
     url = f"{store.url}/{folder.name}/notes"
-    notes = ObjectStore(url, "notes", sends=True)
+    notes = ObjectStore(url, sends=True)
     notes.write("cases.jsonl", (folder / "cases.jsonl").read_bytes())
     notes.write("readme.txt", b"none")
     assert run(store, folder, "cases.jsonl", "local").code == 0

@@ -123,7 +123,7 @@ def test_a_bucket_is_reached_by_the_proxy_that_the_gate_names(
         monkeypatch.setenv(name, value)
 
     def stored() -> bytes | None:
-        store = ObjectStore("s3://night/proxied", "a test", sends=True)
+        store = ObjectStore("s3://night/proxied", sends=True)
         store.write("a", b"text")
         return store.read("a", 9)
 

@@ -38,7 +38,7 @@ def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_no_url_of_storage_or_holds_a_secret_is_refused(url: str, fault: str) -> None:
     with pytest.raises(ModelError, match=r".") as refused:
-        ObjectStore(url, "object storage", sends=True)
+        ObjectStore(url, sends=True)
     assert fault in str(refused.value) and "secret" not in str(refused.value)
 
 
@@ -62,16 +62,16 @@ def test_the_gate_is_asked_about_the_host_that_the_environment_leads_to(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(PolicyError, match=f"would go to {host}, and no policy"):
-        ObjectStore(url, "object storage", sends=True)
+        ObjectStore(url, sends=True)
 
 
 def test_a_fetch_needs_no_word_of_the_user_but_keeps_to_a_policy(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("name: ours\nhosts: [loopback]\n")
     with pytest.raises(StorageError, match="gs:// needs gcsfs: pip install fsspec gcsfs"):
-        ObjectStore("gs://bucket/run", "object storage", sends=False)
+        ObjectStore("gs://bucket/run", sends=False)
     gate.choose(str(tmp_path / "policy.yaml"), allow_hosted=False)
     with pytest.raises(PolicyError, match=r"rule hosts: storage\.googleapis\.com"):
-        ObjectStore("gs://bucket/run", "object storage", sends=False)
+        ObjectStore("gs://bucket/run", sends=False)
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +80,10 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(object_store, "find_spec", without)
     with pytest.raises(StorageError, match=r"s3:// needs s3fs: pip install -e '\.\[storage\]' in the clone"):
-        ObjectStore("s3://bucket/run", "object storage", sends=True)
+        ObjectStore("s3://bucket/run", sends=True)
     gate.choose(None, allow_hosted=True)
     with pytest.raises(StorageError, match="gs:// needs gcsfs"):
-        ObjectStore("gs://bucket/run", "object storage", sends=True)
+        ObjectStore("gs://bucket/run", sends=True)
 
 
 def test_what_is_shown_of_a_fault_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,12 +49,9 @@ class Layout:
 
 
 def lay_out(nodes: Sequence[str], edges: Sequence[Edge], route: Sequence[Edge]) -> Layout:
-    """Lay out a graph.
+    """Lay out a graph whose nodes are in the order of their wiring.
 
-    Args:
-        nodes: In the order of their wiring.
-        edges: Between them.
-        route: Edges that were taken, in order; they run downwards where possible.
+    `route` has the edges that were taken, in order; they run downwards where possible.
     """
     kept = _without_cycles(nodes, edges, route)
     layer_of = _longest_paths(nodes, kept)
@@ -71,7 +68,10 @@ def lay_out(nodes: Sequence[str], edges: Sequence[Edge], route: Sequence[Edge]) 
     for slot in slots:
         if slot not in layers[slot[1]]:
             layers[slot[1]].append(slot)
-    neighbours = _neighbours(links)
+    neighbours: dict[Slot, list[tuple[Slot, float]]] = {}
+    for (upper, lower), weight in links.items():
+        neighbours.setdefault(upper, []).append((lower, weight))
+        neighbours.setdefault(lower, []).append((upper, weight))
     _reduce_crossings(layers, neighbours)
     x = _even_out(layers, neighbours, layer_of)
     return Layout(layers, x, _shifted_to_zero(x, layer_of), paths, layer_of)
@@ -125,14 +125,6 @@ def _path(edge: Edge, layer_of: Mapping[str, int]) -> list[Slot]:
     source, target = edge
     lane = [(target, layer) for layer in range(layer_of[source] + 1, layer_of[target] + 1)]
     return [(source, layer_of[source]), *lane]
-
-
-def _neighbours(links: Mapping[tuple[Slot, Slot], float]) -> dict[Slot, list[tuple[Slot, float]]]:
-    found: dict[Slot, list[tuple[Slot, float]]] = {}
-    for (upper, lower), weight in links.items():
-        found.setdefault(upper, []).append((lower, weight))
-        found.setdefault(lower, []).append((upper, weight))
-    return found
 
 
 def _mean(slot: Slot, places: Mapping[Slot, float], neighbours: Neighbours) -> float:

@@ -86,7 +86,6 @@ class ShownQuestion:
 
     @property
     def snippet_count(self) -> int:
-        """Number of snippets of all documents."""
         return sum(len(one.snippets) for one in self.documents)
 
 

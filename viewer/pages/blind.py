@@ -40,9 +40,7 @@ class BlindForm:
 def read_blind_form(fields: Iterable[tuple[str, str]], ids: Sequence[str]) -> BlindForm:
     """Read the fields of a form; unknown ones are ignored.
 
-    Args:
-        fields: Names and values. Sentences are named by their position, because ids are data.
-        ids: Of the sentences.
+    Sentences are named by their position among `ids`, because ids are data.
     """
     named = dict(fields)
     labels = {id_: named[f"{LABEL}{at}"] for at, id_ in enumerate(ids) if f"{LABEL}{at}" in named}

@@ -91,6 +91,7 @@ def case_values(
     if case is None and not texts_fault:
         texts_fault = "no readable case file has this id"
     visit = visit or Visit()
+    models = ", ".join(dict.fromkeys(model.name for model in run.manifest.models.values()))
     resume = None
     if run.manifest.status != "running":
         resume = f"evigraph resume {shlex.quote(str(run.path))} --reviewed"
@@ -127,15 +128,11 @@ def case_values(
         review=read_review(line, standing, addresses.review(name, case_id), visit),
         going=visit.going,
         state=addresses.state(name, case_id) if visit.going else None,
-        asked_on_save=_models(run) if visit.resumes and line["status"] == WAITING else None,
+        asked_on_save=models if visit.resumes and line["status"] == WAITING else None,
         choices=CHOICES,
         places={id_: place for place, id_ in enumerate(ids)},
         goes_on_with=resume,
     )
-
-
-def _models(run: Run) -> str:
-    return ", ".join(dict.fromkeys(model.name for model in run.manifest.models.values()))
 
 
 def call_page(run: Run, name: str, case_id: str, key: str, addresses: Addresses) -> str:

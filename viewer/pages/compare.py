@@ -29,6 +29,7 @@ from runs.record.reading import Run
 from runs.record.trace_file import Line
 from serving.journal.journal import JournalError
 from viewer.addresses import Addresses, ServedAddresses
+from viewer.case_parts.timeline import executions
 from viewer.opened_run import answers_of
 from viewer.pages.runs import SCORES
 from viewer.rendering import render
@@ -171,7 +172,10 @@ def compare_case(first: Run, second: Run, case_id: str) -> Difference:
     Raises:
         RunError: It has not ended in one of them.
     """
-    one, other = (outcome_of(run.line(case_id), _route(run.trace(case_id))) for run in (first, second))
+    one, other = (
+        outcome_of(run.line(case_id), tuple(step["node"] for step in executions(run.trace(case_id))))
+        for run in (first, second)
+    )
     return _difference(one, other, _labels(first.case(case_id)))
 
 
@@ -250,10 +254,6 @@ def _outcomes(run: Run) -> Iterator[tuple[str, CaseOutcome]]:
     routes = {summary.case_id: summary.route for summary in run.summaries()}
     for line in run.lines():
         yield line["case_id"], outcome_of(line, routes.get(line["case_id"], ()))
-
-
-def _route(trace: list[Line]) -> tuple[str, ...]:
-    return tuple(step["node"] for step in trace if step["node"] != "__end__")
 
 
 def _difference(one: CaseOutcome, other: CaseOutcome, gold: Labels | None) -> Difference:

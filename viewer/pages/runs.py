@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -35,8 +35,6 @@ PAGE_LENGTH = 100
 
 SCORES: Mapping[str, str] = {"archehr": "strict micro F1", "verdict": "accuracy of verdicts"}
 """Scores in the index of a run, 0 to 100; with one answer per case, F1 equals accuracy."""
-
-_Name = TypeVar("_Name", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +133,6 @@ def models_of(manifest: Manifest) -> tuple[str, ...]:
     return tuple(f"{name} ({', '.join(found)})" for name, found in roles.items())
 
 
-class _Names(Generic[_Name]):
-    """Names in the order of their first use."""
-
-    def __init__(self) -> None:
-        self.places: dict[_Name, int] = {}
-
-    def place(self, name: _Name | None) -> int:
-        """The position of a name; -1 for none."""
-        return -1 if name is None else self.places.setdefault(name, len(self.places))
-
-
 def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) -> dict[str, Any]:
     """The table of cases as `table.js` reads it: a list for each column, names as positions in tables.
 
@@ -155,16 +142,21 @@ def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) ->
         are positions in those tables, -1 for none. The address of a case's page is `link` plus its quoted id,
         or its entry in `links` unless that is None.
     """
-    statuses, errors, intents = _Names[str](), _Names[str](), _Names[str]()
-    flags, nodes, routes = _Names[str](), _Names[str](), _Names[tuple[str, ...]]()
+    names: dict[str, dict[Any, int]] = {
+        kind: {} for kind in ("status", "error", "intent", "flag", "node", "route")
+    }
+
+    def place(name: Hashable | None, kind: str) -> int:
+        return -1 if name is None else names[kind].setdefault(name, len(names[kind]))
+
     columns: dict[str, list[Any]] = {
         "id": [row.case_id for row in summaries],
         "position": [row.position for row in summaries],
-        "status": [statuses.place(row.status) for row in summaries],
-        "error": [errors.place(row.error) for row in summaries],
-        "intent": [intents.place(row.intent) for row in summaries],
-        "flags": [[flags.place(flag) for flag in row.flags] for row in summaries],
-        "route": [routes.place(row.route) for row in summaries],
+        "status": [place(row.status, "status") for row in summaries],
+        "error": [place(row.error, "error") for row in summaries],
+        "intent": [place(row.intent, "intent") for row in summaries],
+        "flags": [[place(flag, "flag") for flag in row.flags] for row in summaries],
+        "route": [place(row.route, "route") for row in summaries],
         "tokens": [row.input_tokens + row.output_tokens for row in summaries],
         "seconds": [None if row.seconds is None else round(row.seconds, 2) for row in summaries],
         **{
@@ -172,21 +164,14 @@ def rows_of(summaries: Sequence[CaseSummary], run: str, addresses: Addresses) ->
             for name in ("sentences", "essential", "votes", "divided", "wrong", "calls", "outcome")
         },
     }
-    known_routes = [[nodes.place(node) for node in route] for route in routes.places]
+    known_routes = [[place(node, "node") for node in route] for route in names["route"]]
     link = addresses.case(run, "")
     links = [addresses.case(run, row.case_id) for row in summaries]
     quoted = all(
         address == link + quote(row.case_id, safe="") for address, row in zip(links, summaries, strict=True)
     )
     return {
-        "names": {
-            "status": list(statuses.places),
-            "error": list(errors.places),
-            "intent": list(intents.places),
-            "flag": list(flags.places),
-            "node": list(nodes.places),
-            "route": known_routes,
-        },
+        "names": {kind: list(known) for kind, known in names.items()} | {"route": known_routes},
         "columns": columns,
         "link": link,
         "links": None if quoted else links,
@@ -225,7 +210,9 @@ def run_page(
         evidence=None if answers else _evidence(totals),
         answers=answers,
         score_name=SCORES.get(find_system(manifest.system).score or "", ""),
-        outcomes=_has_outcomes(ended.summaries),
+        # Verdicts or exact answers instead of labels.
+        outcomes=any(row.outcome for row in ended.summaries)
+        and not any(row.sentences for row in ended.summaries),
         review_links=review_links,
         figures=[
             one for one in figures(ended.summaries).values() if one.bars or manifest.status == "running"
@@ -251,11 +238,6 @@ def facts_of(name: str, path: Path, ended: Ended) -> dict[str, Any]:
         reviews=ended.reviews.of,
         errors=Counter(row.error for row in ended.summaries if row.error).most_common(),
     )
-
-
-def _has_outcomes(rows: Sequence[CaseSummary]) -> bool:
-    """Whether the run produces verdicts or exact answers instead of labels."""
-    return any(row.outcome for row in rows) and not any(row.sentences for row in rows)
 
 
 def rows_document(

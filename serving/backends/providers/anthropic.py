@@ -92,7 +92,7 @@ FACTS = HostedProvider(
     describe=_describe_anthropic,
     service="https://api.anthropic.com",
     service_variables=("ANTHROPIC_API_URL", "ANTHROPIC_BASE_URL"),
-    batches="serving.batches.providers.anthropic:connect_anthropic",
+    batches="serving.batches.providers.anthropic:AnthropicBatches",
     families=("claude",),
     example="claude-opus-4-5",
 )

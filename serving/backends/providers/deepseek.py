@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from serving.backends.hosted import TOOL_DESCRIPTION, HostedProvider, hosted, own_http_client
 from serving.backends.providers.openai import openai_arguments
 from serving.backends.reply_schemas import without_keywords
 from serving.protocol.request import AnyRequest
-from serving.protocol.thinking import Effort
 
 BETA = "https://api.deepseek.com/beta"
 """Address at which DeepSeek constrains a tool's input to its schema; elsewhere it ignores `strict`."""
-
-
-def _deepseek_efforts(_name: str, _levels: Sequence[str]) -> Mapping[Effort, str]:
-    return {"off": "off", "low": "low", "high": "high", "max": "max"}
 
 
 def _deepseek_arguments(request: AnyRequest) -> dict[str, Any]:
@@ -45,7 +39,7 @@ FACTS = HostedProvider(
     package="langchain-deepseek",
     key="DEEPSEEK_API_KEY",
     arguments=_deepseek_arguments,
-    efforts=_deepseek_efforts,
+    efforts=lambda _name, _levels: {"off": "off", "low": "low", "high": "high", "max": "max"},
     constraints=("tool", "json_object", "none"),
     logprobs=True,
     settings=own_http_client,

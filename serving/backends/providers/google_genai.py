@@ -44,11 +44,6 @@ def _google_arguments(request: AnyRequest) -> dict[str, Any]:
     return arguments
 
 
-def _google_settings() -> dict[str, Any]:
-    # The class makes a client for requests without an event loop, too, which none are sent by.
-    return {"client_args": {"follow_redirects": False}}
-
-
 def _own_google_client(model: Any) -> Any:
     """Google's own client is aiohttp's, where that is installed, and takes replies of any size.
 
@@ -91,13 +86,14 @@ FACTS = HostedProvider(
     constraints=("json_schema", "json_object", "none"),
     max_samples=8,
     takes_seed=True,
-    settings=_google_settings,
+    # The class makes a client for requests without an event loop, too, which none are sent by.
+    settings=lambda: {"client_args": {"follow_redirects": False}},
     own_client=_own_google_client,
     describe=_describe_google,
     service="https://generativelanguage.googleapis.com",
     service_variables=("GOOGLE_GEMINI_BASE_URL",),
     other_service=_vertex,
-    batches="serving.batches.providers.google_genai:connect_google",
+    batches="serving.batches.providers.google_genai:GoogleBatches",
     families=("gemini",),
     example="gemini-2.5-flash",
 )

@@ -7,21 +7,25 @@ from typing import Any
 
 from serving.backends.backend import Entry
 from serving.backends.hosted import HostedProvider, hosted, own_http_client
-from serving.backends.openai_protocol import OPENAI_EFFORTS, effort_fields, logprob_fields, schema_fields
+from serving.backends.openai_protocol import (
+    OPENAI_EFFORTS,
+    effort_fields,
+    logprob_fields,
+    sampling_fields,
+    schema_fields,
+)
 from serving.protocol.request import AnyRequest
 from serving.protocol.thinking import Effort
 
 
 def openai_arguments(request: AnyRequest) -> dict[str, Any]:
     """Arguments of a request to LangChain's class and its subclasses."""
-    arguments: dict[str, Any] = {"max_tokens": request.max_tokens}
-    if request.temperature is not None:
-        arguments["temperature"] = request.temperature
-    if len(request.samples) > 1:
-        arguments["n"] = len(request.samples)
-    if request.seed is not None:
-        arguments["seed"] = request.seed
-    arguments |= effort_fields(request) | logprob_fields(request)
+    arguments = {
+        "max_tokens": request.max_tokens,
+        **sampling_fields(request),
+        **effort_fields(request),
+        **logprob_fields(request),
+    }
     if fields := schema_fields(request):
         # As `response_format` LangChain would parse the reply itself, and raise where it is cut or broken.
         arguments["extra_body"] = fields
@@ -50,7 +54,7 @@ FACTS = HostedProvider(
     speaks_openai=True,
     service="https://api.openai.com",
     service_variables=("OPENAI_API_BASE", "OPENAI_BASE_URL"),
-    batches="serving.batches.providers.openai:connect_openai",
+    batches="serving.batches.providers.openai:openai_batches",
     families=("gpt-", "chatgpt-", "o1", "o3", "o4"),
     example="gpt-4.1",
     others=(

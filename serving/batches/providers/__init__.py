@@ -6,6 +6,7 @@ import importlib
 
 from serving.backends import demand_allowed
 from serving.backends.backend import Backend, Server
+from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.providers import all_facts
 from serving.protocol.batch_provider import BatchModel
 from serving.protocol.errors import CallError, ModelError
@@ -25,7 +26,7 @@ def connect(name: ModelName) -> BatchModel:
     hosted = {one.name: one for one in all_facts()}
     facts = hosted.get(name.provider)
     with_address = has_address and (name.provider == "vllm" or (facts is not None and facts.speaks_openai))
-    if not with_address and (facts is None or not facts.batches):
+    if not with_address and not (facts and facts.batches):
         raise ModelError(
             f"model {str(name)!r} has no batches; {', '.join(n for n, one in hosted.items() if one.batches)}"
             " have, and servers with OpenAI's protocol that are named with their address"
@@ -33,13 +34,23 @@ def connect(name: ModelName) -> BatchModel:
     if len(name.base_urls) > 1:
         raise ModelError(f"model {str(name)!r}: a batch goes to one server; name one address")
     demand_allowed(name)
-    where = "serving.batches.providers.openai:connect_server"
-    if not with_address and facts is not None:
-        where = facts.batches
-    module, _, function = where.partition(":")
-    connected = getattr(importlib.import_module(module), function)(name)
-    assert isinstance(connected, BatchModel)
-    return connected
+    if with_address or facts is None:
+        # It imports clients that other providers do without.
+        from serving.batches.providers.openai import connect_server
+
+        return connect_server(name)
+    demand_key(facts, name)
+    url = next(iter(name.base_urls), None)
+    model, _ = chat_model(facts, name, url)
+    module, _, provider_of = facts.batches.partition(":")
+    endpoint = name.provider if url is None else url.rstrip("/")
+    return BatchModel(
+        getattr(importlib.import_module(module), provider_of)(endpoint, name.name, model),
+        max_samples=facts.max_samples,
+        logprobs=facts.logprobs,
+        constraints=facts.constraints,
+        abilities=model_abilities(facts, name, model),
+    )
 
 
 def connect_batched(name: ModelName) -> Backend:
@@ -63,7 +74,6 @@ def connect_batched(name: ModelName) -> Backend:
         servers=(Server(model.provider.endpoint, complete, close=model.provider.aclose),),
         constraints=model.constraints,
         many_samples=model.many_samples,
-        takes_seed=model.takes_seed,
         logprobs=model.logprobs,
         abilities=model.abilities,
         batches=model,

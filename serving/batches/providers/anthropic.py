@@ -13,28 +13,27 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
-from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.limited_httpx import client_settings, take_any_size
 from serving.backends.providers.anthropic import FACTS
 from serving.batches.providers.json_lines import (
     demand_samples,
     file_of,
     json_of,
+    listed,
     parsed,
-    remote_batch,
+    refusing_others,
     row_result,
 )
 from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
-    BatchModel,
     BatchRow,
     BatchState,
     NoSuchBatch,
@@ -43,7 +42,6 @@ from serving.protocol.batch_provider import (
 )
 from serving.protocol.errors import CallError, of_status
 from serving.protocol.messages import Answer
-from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
@@ -62,6 +60,9 @@ _ROUTE = "/v1/messages/batches"
 _PAGE = 100
 _REQUEST_S = 600.0
 _CHUNK = 2**18
+_HEAD, _END = b'{"requests":[', b"]}"
+"""Around the rows, in the body of a submit."""
+
 _LINES_TO_RECOGNISE = 3
 """Lines of results read to identify a batch; a foreign row may come first."""
 
@@ -86,31 +87,13 @@ _PACKED = re.compile(r"[a-zA-Z0-9]{1,16}-([a-zA-Z0-9_-]{43})")
 _PLAIN = re.compile(r"[a-zA-Z0-9]{1,16}_([a-zA-Z0-9_-]+)")
 
 
-def connect_anthropic(name: ModelName) -> BatchModel:
-    """A model of Anthropic's.
-
-    Raises:
-        ModelError: The package or the key is missing.
-    """
-    demand_key(FACTS, name)
-    url = next(iter(name.base_urls), None)
-    model, _ = chat_model(FACTS, name, url)
-    return BatchModel(
-        AnthropicBatches(name.provider if url is None else url.rstrip("/"), model),
-        max_samples=FACTS.max_samples,
-        logprobs=FACTS.logprobs,
-        constraints=FACTS.constraints,
-        abilities=model_abilities(FACTS, name, model),
-    )
-
-
 class AnthropicBatches:
     """A `BatchProvider`."""
 
     limits = LIMITS
     retention = RETENTION
 
-    def __init__(self, endpoint: str, model: Any) -> None:
+    def __init__(self, endpoint: str, _name: str, model: Any) -> None:
         from httpx2 import AsyncClient, AsyncHTTPTransport
 
         self.endpoint = endpoint
@@ -151,15 +134,18 @@ class AnthropicBatches:
         from anthropic.types.messages import MessageBatch
 
         nonce = metadata["nonce"]
-        with file_of((self._encoded(row, nonce) for row in rows), self.limits) as listed:
-            length = listed.seek(0, 2)
-            body = _Body(listed, length)
+        with file_of((self._encoded(row, nonce) for row in rows), self.limits) as content:
+            # The last comma is left out.
+            length = max(0, content.seek(0, 2) - 1)
             batch = await self._client.post(
                 _ROUTE,
                 cast_to=MessageBatch,
-                content=body,
+                content=_body(content, length),
                 options={
-                    "headers": {"Content-Type": "application/json", "Content-Length": str(body.length)},
+                    "headers": {
+                        "Content-Type": "application/json",
+                        "Content-Length": str(len(_HEAD) + length + len(_END)),
+                    },
                     "timeout": _REQUEST_S,
                 },
             )
@@ -168,14 +154,10 @@ class AnthropicBatches:
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
         """Batches that have these rows, or may have them."""
         newer_than = _time(metadata.get("after_time"))
-        seen: set[str] = set()
-        async for batch in self._client.messages.batches.list(limit=_PAGE):
-            one = _remote(batch)
-            if one.id == metadata.get("after") or _is_older(one, newer_than):
+        async for one in listed(self._client.messages.batches.list(limit=_PAGE), _remote, self.endpoint):
+            is_older = newer_than is not None and one.created is not None and one.created < newer_than
+            if one.id == metadata.get("after") or is_older:
                 return
-            if one.id in seen:
-                raise CallError("connection", f"{self.endpoint} lists batch {one.id!r} again and again")
-            seen.add(one.id)
             if metadata.get("rows") in (None, str(one.requests)) and await self._may_be(one, metadata):
                 yield replace(one, metadata=dict(metadata) if one.final else {}, certain=one.final)
 
@@ -229,15 +211,6 @@ class AnthropicBatches:
         finally:
             await response.close()
 
-    async def cancel(self, batch_id: str) -> None:
-        from anthropic import APIStatusError
-
-        try:
-            await self._client.messages.batches.cancel(batch_id)
-        except APIStatusError:
-            if not (await self.look(batch_id)).final:
-                raise
-
     async def delete(self, batch: RemoteBatch) -> None:
         from anthropic import NotFoundError
 
@@ -272,28 +245,15 @@ class AnthropicBatches:
         raise CallError("connection", "the row has no result that is known")
 
 
-class _Body:
-    """The request as the client sends it, piece by piece from the file of its rows."""
-
-    def __init__(self, rows: IO[bytes], length: int) -> None:
-        self._rows = rows
-        # The last comma is left out.
-        self._listed = max(0, length - 1)
-        self.length = len(b'{"requests":[') + self._listed + len(b"]}")
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for part in self._parts():
-            yield part
-
-    def _parts(self) -> Iterator[bytes]:
-        yield b'{"requests":['
-        self._rows.seek(0)
-        left = self._listed
-        while left > 0:
-            part = self._rows.read(min(_CHUNK, left))
-            left -= len(part)
-            yield part
-        yield b"]}"
+async def _body(rows: IO[bytes], length: int) -> AsyncIterator[bytes]:
+    """The request as the client sends it, piece by piece from so many bytes of the file of its rows."""
+    yield _HEAD
+    rows.seek(0)
+    while length > 0:
+        part = rows.read(min(_CHUNK, length))
+        length -= len(part)
+        yield part
+    yield _END
 
 
 def remote_id(nonce: str, custom_id: str) -> str:
@@ -323,11 +283,8 @@ def own_id(whole: str) -> str:
     return plain[1] if plain is not None else whole
 
 
+@refusing_others
 def _remote(batch: MessageBatch) -> RemoteBatch:
-    return remote_batch(_as_remote, batch)
-
-
-def _as_remote(batch: MessageBatch) -> RemoteBatch:
     counts = batch.request_counts
     done = counts.succeeded + counts.errored + counts.canceled + counts.expired
     state: BatchState = "running"
@@ -348,7 +305,3 @@ def _as_remote(batch: MessageBatch) -> RemoteBatch:
 
 def _time(value: datetime | str | None) -> datetime | None:
     return datetime.fromisoformat(value) if isinstance(value, str) else value
-
-
-def _is_older(batch: RemoteBatch, moment: datetime | None) -> bool:
-    return moment is not None and batch.created is not None and batch.created < moment

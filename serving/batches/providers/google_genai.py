@@ -20,13 +20,19 @@ from io import BufferedRandom
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from cases.texts import one_line, printable
-from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.providers.google_genai import FACTS
-from serving.batches.providers.json_lines import chunks, demand_samples, file_of, line_of, parsed, row_result
+from serving.batches.providers.json_lines import (
+    chunks,
+    demand_samples,
+    file_of,
+    line_of,
+    listed,
+    parsed,
+    row_result,
+)
 from serving.protocol.batch_provider import (
     Asked,
     BatchLimits,
-    BatchModel,
     BatchRow,
     BatchState,
     NoSuchBatch,
@@ -35,7 +41,6 @@ from serving.protocol.batch_provider import (
 )
 from serving.protocol.errors import CallError, of_status, redirected
 from serving.protocol.messages import Answer
-from serving.protocol.model_name import ModelName
 from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
@@ -71,24 +76,6 @@ _STATUSES = {
     **{10: 503, 11: 400, 12: 501, 13: 500, 14: 503, 15: 500, 16: 401},
 }
 """HTTP statuses by gRPC status, which the rows of a file have."""
-
-
-def connect_google(name: ModelName) -> BatchModel:
-    """A model of Google's.
-
-    Raises:
-        ModelError: The package or the key is missing.
-    """
-    demand_key(FACTS, name)
-    url = next(iter(name.base_urls), None)
-    model, _ = chat_model(FACTS, name, url)
-    return BatchModel(
-        GoogleBatches(name.provider if url is None else url.rstrip("/"), name.name, model),
-        max_samples=FACTS.max_samples,
-        logprobs=FACTS.logprobs,
-        constraints=FACTS.constraints,
-        abilities=model_abilities(FACTS, name, model),
-    )
 
 
 class GoogleBatches:
@@ -129,7 +116,7 @@ class GoogleBatches:
     async def submit(self, rows: Iterable[BatchRow], metadata: Mapping[str, str]) -> RemoteBatch:
         with file_of(map(self.encoded, rows), self.limits) as content:
             uploaded = await self._client.files.upload(
-                file=cast(BufferedRandom, _plain(content)),
+                file=cast(BufferedRandom, content),
                 config={"mime_type": "jsonl", "display_name": f"evigraph-{metadata['nonce']}"},
             )
         if not uploaded.name:
@@ -147,12 +134,8 @@ class GoogleBatches:
         return _remote(batch)
 
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
-        seen: set[str] = set()
-        async for batch in await self._client.batches.list(config={"page_size": _PAGE}):
-            one = _remote(batch)
-            if one.id in seen:
-                raise CallError("connection", f"{self.endpoint} lists batch {one.id!r} again and again")
-            seen.add(one.id)
+        batches = await self._client.batches.list(config={"page_size": _PAGE})
+        async for one in listed(batches, _remote, self.endpoint):
             if metadata.items() <= one.metadata.items():
                 yield one
 
@@ -174,11 +157,6 @@ class GoogleBatches:
                 custom_id = str(line.get("key") or "")
                 read = partial(self._answers, line, asked(custom_id))
                 yield row_result(custom_id, self.endpoint, read)
-
-    async def cancel(self, batch_id: str) -> None:
-        if (await self.look(batch_id)).final:
-            return
-        await self._client.batches.cancel(name=batch_id)
 
     async def delete(self, batch: RemoteBatch) -> None:
         for name in batch.files:
@@ -293,11 +271,6 @@ async def _stay(response: Any) -> None:
     """
     if 300 <= response.status_code < 400:
         raise redirected(response.status_code, str(response.url), response.headers.get("Location"))
-
-
-def _plain(file: IO[bytes]) -> Any:
-    """The file itself, of a type that the client knows for one."""
-    return getattr(file, "file", file)
 
 
 def _display_name(metadata: Mapping[str, str], file_name: str) -> str:

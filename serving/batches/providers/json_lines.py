@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar
 
@@ -41,16 +41,33 @@ def row_result(custom_id: str, endpoint: str, read: Callable[[], list[Answer]]) 
         return RowResult(custom_id, failure=classify(error).at(endpoint))
 
 
-def remote_batch(read: Callable[[T], RemoteBatch], batch: T) -> RemoteBatch:
-    """Read a batch from a client, which passes on anything a server sends.
+def refusing_others(read: Callable[[T], RemoteBatch]) -> Callable[[T], RemoteBatch]:
+    """Have a reader of batches refuse what is none: clients pass on anything a server sends."""
+
+    def checked(batch: T) -> RemoteBatch:
+        try:
+            return read(batch)
+        except (AttributeError, TypeError, ValueError, OverflowError, OSError):
+            raise CallError("connection", "the server's reply is not a batch") from None
+
+    return checked
+
+
+async def listed(
+    batches: AsyncIterable[T], read: Callable[[T], RemoteBatch], endpoint: str
+) -> AsyncIterator[RemoteBatch]:
+    """The batches of an account, page by page.
 
     Raises:
-        CallError: It is none.
+        CallError: One comes again, as from a server whose pages never end.
     """
-    try:
-        return read(batch)
-    except (AttributeError, TypeError, ValueError, OverflowError, OSError):
-        raise CallError("connection", "the server's reply is not a batch") from None
+    seen: set[str] = set()
+    async for batch in batches:
+        one = read(batch)
+        if one.id in seen:
+            raise CallError("connection", f"{endpoint} lists batch {one.id!r} again and again")
+        seen.add(one.id)
+        yield one
 
 
 def json_of(value: Mapping[str, Any]) -> bytes:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cases.texts import one_line, printable
-from serving.backends.hosted import chat_model, demand_key, model_abilities
 from serving.backends.limited_httpx import client_settings, take_any_size
 from serving.backends.openai_compatible import connect_server as reach_server
 from serving.backends.openai_protocol import answers, effort_fields, request_body
@@ -21,8 +20,9 @@ from serving.batches.providers.json_lines import (
     demand_samples,
     file_of,
     line_of,
+    listed,
     parsed,
-    remote_batch,
+    refusing_others,
     row_result,
 )
 from serving.protocol.batch_provider import (
@@ -42,6 +42,7 @@ from serving.protocol.model_name import ModelName, key_variable
 from serving.protocol.request import AnyRequest
 
 if TYPE_CHECKING:
+    from langchain_openai import ChatOpenAI
     from openai import AsyncOpenAI
     from openai.types import Batch
 
@@ -97,20 +98,11 @@ Write = Callable[[AnyRequest], dict[str, Any]]
 """The body of a request."""
 
 
-def connect_openai(name: ModelName) -> BatchModel:
-    """A model of OpenAI's own service.
-
-    Raises:
-        ModelError: The package or the key is missing.
-    """
-    from langchain_openai import ChatOpenAI
+def openai_batches(endpoint: str, _name: str, model: ChatOpenAI) -> OpenAIBatches:
+    """Those of OpenAI's own service."""
     from openai.types.chat import ChatCompletion
 
     from serving.backends.langchain_model import answers_of_chat, chat_messages
-
-    demand_key(FACTS, name)
-    model, _ = chat_model(FACTS, name, None)
-    assert isinstance(model, ChatOpenAI)
 
     def write(request: AnyRequest) -> dict[str, Any]:
         payload = model._get_request_payload(chat_messages(request.messages), **FACTS.arguments(request))
@@ -126,13 +118,7 @@ def connect_openai(name: ModelName) -> BatchModel:
 
     client = model.root_async_client.with_options(timeout=_REQUEST_S)
     take_any_size(model.http_async_client)
-    return BatchModel(
-        OpenAIBatches(name.provider, client, write, read, hosted=True),
-        max_samples=FACTS.max_samples,
-        logprobs=FACTS.logprobs,
-        constraints=FACTS.constraints,
-        abilities=model_abilities(FACTS, name, model),
-    )
+    return OpenAIBatches(endpoint, client, write, read, hosted=True)
 
 
 def connect_server(name: ModelName) -> BatchModel:
@@ -223,12 +209,7 @@ class OpenAIBatches:
         return _remote(batch)
 
     async def found(self, metadata: Mapping[str, str]) -> AsyncIterator[RemoteBatch]:
-        seen: set[str] = set()
-        async for batch in self._client.batches.list(limit=_PAGE):
-            one = _remote(batch)
-            if one.id in seen:
-                raise CallError("connection", f"{self.endpoint} lists batch {one.id!r} again and again")
-            seen.add(one.id)
+        async for one in listed(self._client.batches.list(limit=_PAGE), _remote, self.endpoint):
             if metadata.items() <= one.metadata.items():
                 yield one
 
@@ -253,13 +234,6 @@ class OpenAIBatches:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-    async def cancel(self, batch_id: str) -> None:
-        try:
-            await self._client.batches.cancel(batch_id)
-        except Exception as error:
-            if not _refused(error) or not (await self.look(batch_id)).final:
-                raise
 
     async def delete(self, batch: RemoteBatch) -> None:
         """Delete all of its files; a batch itself cannot be deleted."""
@@ -296,11 +270,8 @@ class OpenAIBatches:
         return None
 
 
+@refusing_others
 def _remote(batch: Batch) -> RemoteBatch:
-    return remote_batch(_as_remote, batch)
-
-
-def _as_remote(batch: Batch) -> RemoteBatch:
     state = _STATES.get(batch.status, "running")
     counts = batch.request_counts
     files = (batch.input_file_id, batch.output_file_id, batch.error_file_id)
@@ -345,12 +316,6 @@ def _text(value: object, what: str) -> str:
 
 def _expiry(field: str, days: int) -> dict[str, Any]:
     return {field: {"anchor": "created_at", "seconds": days * _DAY_S}}
-
-
-def _refused(error: BaseException) -> bool:
-    """Whether a request failed with a 4xx status, and so had no effect."""
-    status = getattr(error, "status_code", None)
-    return isinstance(status, int) and 400 <= status < 500
 
 
 def _row_answers(line: Mapping[str, Any], asked: int, read: Read) -> list[Answer]:

@@ -136,11 +136,6 @@ class Account:
         """Of a batch that has ended."""
         return self.batches[batch.id].results or []
 
-    async def cancel(self, batch_id: str) -> None:
-        """At once."""
-        held = self.batches[batch_id]
-        held.remote, held.results = replace(held.remote, state="cancelled"), []
-
     async def delete(self, batch: RemoteBatch) -> None:
         """Remember that."""
         self.deleted.append(batch.id)

@@ -137,7 +137,6 @@ class AnthropicEmulator(Emulator):
             web.get("/v1/messages/batches", self._list),
             web.get("/v1/messages/batches/{id}", self._look),
             web.get("/v1/messages/batches/{id}/results", self._results),
-            web.post("/v1/messages/batches/{id}/cancel", self._cancel),
             web.delete("/v1/messages/batches/{id}", self._delete),
         ]
 
@@ -218,14 +217,6 @@ class AnthropicEmulator(Emulator):
             return html_page()
         batch = self.find(request, request.match_info["id"])
         self.looked()
-        return web.json_response(self._shown(batch))
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        batch = self.find(request, request.match_info["id"])
-        if self.now >= batch.ends:
-            raise self.refuse(400, "Batch has already ended")
-        if batch.cancelled is None:
-            batch.cancelled = self.now
         return web.json_response(self._shown(batch))
 
     async def _delete(self, request: web.Request) -> web.Response:

@@ -128,7 +128,6 @@ class GoogleEmulator(Emulator):
             web.post("/v1beta/models/{model}:batchGenerateContent", self._create),
             web.get("/v1beta/batches", self._list),
             web.get("/v1beta/batches/{id}", self._look),
-            web.post("/v1beta/batches/{id}:cancel", self._cancel),
             web.delete("/v1beta/batches/{id}", self._delete),
         ]
 
@@ -261,14 +260,6 @@ class GoogleEmulator(Emulator):
         batch = self._found(request)
         self.looked()
         return web.json_response(self._shown(batch))
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        batch = self._found(request)
-        if self.now >= batch.ends:
-            raise self.refuse(400, "The batch has ended.")
-        if batch.cancelled is None:
-            batch.cancelled = self.now
-        return web.json_response({})
 
     async def _delete(self, request: web.Request) -> web.Response:
         batch = self._found(request)

@@ -166,7 +166,6 @@ class OpenAIEmulator(Emulator):
             web.post("/v1/batches", self._create),
             web.get("/v1/batches", self._list),
             web.get("/v1/batches/{id}", self._look),
-            web.post("/v1/batches/{id}/cancel", self._cancel),
         ]
 
     def error(self, status: int, message: str) -> Any:
@@ -355,15 +354,6 @@ class OpenAIEmulator(Emulator):
             return html_page()
         batch = self.find(request, request.match_info["id"])
         self.looked()
-        return web.json_response(self._shown(batch))
-
-    async def _cancel(self, request: web.Request) -> web.Response:
-        batch = self.find(request, request.match_info["id"])
-        status = self._status(batch)
-        if status not in ("validating", "in_progress", "finalizing", "cancelling"):
-            raise self.refuse(409, f"Cannot cancel a batch with status '{status}'.")
-        if batch.cancelled is None:
-            batch.cancelled = self.now
         return web.json_response(self._shown(batch))
 
     def _status(self, batch: Batch) -> str:
