@@ -39,8 +39,8 @@ _SHORT_PROMPT = 128
 _PREFIX_TOKENS = 40_000
 _PREFIX_BYTES: dict[Precision, int] = {"bf16": 1 << 30, "int8": 192 << 20}
 _GUESSES: dict[Precision, int] = {"bf16": 0, "int8": 3}
-"""Guesses of one pass. Products of integers do not depend on their shape, as those of bf16 do. Four tokens
-took 76 ms where one took 46; from five on torch's kernel for 4 bits takes its next step: eight took 257."""
+"""Guesses of one pass. Products of integers do not depend on their shape, as those of bf16 do. A pass of one
+token takes 45 ms, of four 70, of five 120 and of eight 130: the kernel for 4 bits goes in steps of four."""
 
 _ROWS_BYTES: dict[Precision, int] = {"bf16": 4 << 30, "int8": 256 << 20}
 """If weights are kept small, keys and values are too; few rows are enough for full speed in int8."""

@@ -105,6 +105,21 @@ def test_rows_do_not_depend_on_their_neighbours() -> None:
     assert torch.equal(layer(rows), torch.cat([layer(row[None]) for row in rows]))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_output_layer_of_a_vocabulary_has_the_sums_of_other_layers(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(96, 2048)
+    weights = quantise(of_four_bits(weight) if bits == 4 else weight)
+    rows = torch.randn(40, 2048).bfloat16()
+    other = Int8Linear(weights, None, torch.float32)(rows)
+    monkeypatch.setattr("serving.embedded.int8._MANY_OUTPUTS", 96)
+    layer = Int8Linear(weights, None, torch.float32)
+    for count in (1, 2, 40):
+        assert torch.equal(layer(rows[:count]), other[:count])
+
+
 def test_few_written_tokens_are_multiplied_by_the_four_bits_as_they_came() -> None:
     torch.manual_seed(0)
     weight, bias = of_four_bits(torch.randn(96, 2048)), torch.randn(96)
