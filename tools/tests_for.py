@@ -4,8 +4,9 @@
 
 They are the test modules that import the file, those with its name, those of its package that import it over
 other modules, and those that give a command in it. If these are few, the tests of other packages for the
-modules that import it are added; without any, the search goes on upwards. The goldens run every system and
-most commands, so they are always among them.
+modules that import it are added; without any, the search goes on upwards. If nothing imports it, because it
+is loaded by its name, all tests of its package are added. The goldens run every system and most commands, so
+they are always among them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,19 @@ def importing(module: str) -> set[str]:
         found |= {one for one in nearest if _is_test(one)}
     own = f"tests.{module.partition('.')[0]}."
     over_others = {one for one in graph.find_downstream_modules(module) if one.startswith(own)}
+    importers = graph.find_modules_that_directly_import(module)
+    if own != "tests.cli." and all(one.startswith("tests.") for one in importers):
+        # Systems, providers and benchmarks are loaded by their names; commands are found by theirs.
+        over_others |= {one for one in graph.modules if one.startswith(_mirror(module))}
     return found | {one for one in over_others if _is_test(one)}
+
+
+def _mirror(module: str) -> str:
+    """Beginning of the names of tests whose folders are named as a module's packages, as far as they are."""
+    package = module.rpartition(".")[0]
+    while package and not (ROOT / "tests" / package.replace(".", "/")).is_dir():
+        package = package.rpartition(".")[0]
+    return f"tests.{package}." if package else module
 
 
 def _is_test(module: str) -> bool:
