@@ -110,10 +110,15 @@ def test_damage_in_the_middle_of_a_log_loses_what_comes_after_it(
 def test_a_reply_that_was_changed_on_disk_is_not_replayed(run: Path) -> None:
     with sqlite3.connect(run / CALLS) as database:
         database.execute("UPDATE calls SET output_tokens = output_tokens + 1 WHERE sample = 1")
-        changed = database.execute("SELECT COUNT(*) FROM calls WHERE sample = 1").fetchone()[0]
+        changed = database.execute("SELECT case_id FROM calls WHERE sample = 1").fetchall()
     database.close()
     found = check(RunFolder(run))
-    assert found.lost_calls == changed and f"{changed} replies are damaged" in found.faults[0]
+    assert found.lost_calls == len(changed)
+    damage, _, named = found.faults[0].partition(", of cases ")
+    assert damage.endswith(f"{len(changed)} replies are damaged")
+    cases = {case_id for (case_id,) in changed}
+    first = set(named.removesuffix(", ...").split(", "))
+    assert (len(first), named.endswith(", ...")) == (min(len(cases), 5), len(cases) > 5) and first <= cases
 
 
 def test_a_prompt_that_was_changed_on_disk_is_named(run: Path) -> None:
