@@ -40,7 +40,7 @@ LONGEST_FIRST = ("docs", "faults", "serving_embedded", "cli", "runs")
 """Folders whose modules take minutes: were they begun last, the other workers would have nothing left to do.
 The faults mostly wait, so they leave the processor to the pages."""
 
-SLOW = ("faults", "serving_embedded", "serving_vllm", "store", "zoo")
+SLOW = ("batched", "benchmarks", "faults", "serving_embedded", "serving_vllm", "zoo")
 """Folders that `make fast` leaves out as a whole."""
 
 SPECIAL = ("vllm", "pasted", "studio", "scale", "matrix", "zoo")
@@ -152,7 +152,7 @@ def is_slow(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function):
         return False
     starts = any(one is evigraph or one is Started for one in vars(item.module).values())
-    return starts or "page" in item.fixturenames
+    return starts or not {"page", "browser"}.isdisjoint(item.fixturenames)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -174,6 +174,7 @@ def test_an_unknown_run_has_no_page(browser: TestClient) -> None:
 
 
 @needs_browser
+@pytest.mark.slow
 def test_a_person_watches_the_nodes_in_a_browser(service: Service, place: Place) -> None:
     from playwright.sync_api import expect, sync_playwright
 

@@ -27,6 +27,8 @@ from storage.copies import PREFIX, remove_copies
 from tests.evigraph import COMMAND, ROOT, write_cases, write_recipe
 from tests.evigraph import said as said_by
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("fsspec", reason="needs the extra storage")
 
 SAMPLES = Path(samples.__path__[0])

@@ -25,6 +25,8 @@ from tests.serving.batches.emulators.bookkeeping import Emulator
 from tests.serving.batches.emulators.replies import note
 from tests.serving.batches.emulators.thinking import RUMINATION
 
+pytestmark = pytest.mark.slow
+
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "DEEPSEEK_API_KEY", "VLLM_API_KEY")
 
 

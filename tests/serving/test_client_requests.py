@@ -237,6 +237,7 @@ async def test_a_dead_engine_behind_a_live_server_gets_no_requests_until_it_is_w
     pytest.fail("it was never asked again")
 
 
+@pytest.mark.slow
 async def test_a_server_that_lets_requests_time_out_must_answer_a_word_first(
     server: FakeServer, connect_client: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

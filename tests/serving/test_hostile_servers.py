@@ -150,6 +150,7 @@ async def test_a_few_interim_responses_come_before_a_reply(raw: Raw) -> None:
     assert found.text == "yes"
 
 
+@pytest.mark.slow
 async def test_a_probe_waits_no_longer_than_any_request(raw: Raw) -> None:
     never = threading.Event()
 

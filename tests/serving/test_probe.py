@@ -70,6 +70,7 @@ async def test_a_constraint_that_is_refused_is_not_used(server: FakeServer, back
     assert (findings.constraint, findings.many_samples, findings.logprobs) == ("json_schema", True, True)
 
 
+@pytest.mark.slow
 async def test_an_error_of_the_server_means_that_an_ability_is_missing_if_it_answers_without(
     server: FakeServer, backend: Backend
 ) -> None:

@@ -18,6 +18,8 @@ from cases.texts import one_line
 from storage.errors import InputError
 from tests.cases.submissions.strategies import json_values, predictions
 
+pytestmark = pytest.mark.slow
+
 
 def written_and_read(task: Task, given_: list[Prediction], suffix: str) -> list[Prediction]:
     with tempfile.TemporaryDirectory() as folder:
