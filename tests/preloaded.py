@@ -23,11 +23,10 @@ _OF_ENCODERS = [
     *("transformers.models.bert.modeling_bert", "transformers.models.bert.tokenization_bert"),
     "sentence_transformers",
 ]
-_COMMANDS = sorted(ROOT.glob("cli/**/[!_]*.py"))
+_FILES = sorted([*ROOT.glob("cli/**/[!_]*.py"), *ROOT.glob("graph/[!_]*.py")])
 # What a module needs does not depend on the modules before it: none is in a circle of imports.
 _OURS = [
-    *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in _COMMANDS),
-    *(f"graph.{name}" for name in ("bioasq", "direct", "heids", "tamu", "timeaware", "weak_labels")),
+    *(".".join(path.relative_to(ROOT).with_suffix("").parts) for path in _FILES),
     *("serving.backends.scripted", "serving.policy.privacy"),
 ]
 

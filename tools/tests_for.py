@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 import grimp
@@ -44,16 +45,17 @@ def importing(module: str) -> set[str]:
     importers = graph.find_modules_that_directly_import(module)
     if own != "tests.cli." and all(one.startswith("tests.") for one in importers):
         # Systems, providers and benchmarks are loaded by their names; commands are found by theirs.
-        over_others |= {one for one in graph.modules if one.startswith(_mirror(module))}
+        over_others |= _mirrored(module, graph.modules)
     return found | {one for one in over_others if _is_test(one)}
 
 
-def _mirror(module: str) -> str:
-    """Beginning of the names of tests whose folders are named as a module's packages, as far as they are."""
-    package = module.rpartition(".")[0]
-    while package and not (ROOT / "tests" / package.replace(".", "/")).is_dir():
-        package = package.rpartition(".")[0]
-    return f"tests.{package}." if package else module
+def _mirrored(module: str, modules: Iterable[str]) -> set[str]:
+    """Modules of the tests that are named as a module's package, or as the next one above it that has any."""
+    folders = module.split(".")[:-1]
+    while folders and not ROOT.joinpath("tests", *folders).is_dir():
+        folders.pop()
+    package = ".".join(["tests", *folders, ""])
+    return {one for one in modules if folders and one.startswith(package)}
 
 
 def _is_test(module: str) -> bool:

@@ -71,7 +71,8 @@ def rank(
     Example: evigraph rank bm25 cases.xml --out ranked.jsonl
     """
     from cli.progress import progress
-    from evals.rankings.scores import cutoff_table, cutoffs_as_json, score_by_cutoff, score_rows
+    from evals.rankings.by_cutoff import cutoff_table, cutoffs_as_json, score_by_cutoff
+    from evals.rankings.scores import score_rows
     from evals.submissions import check_target, write_ranked
     from ranking.cutoffs import cutoff_text
     from ranking.rank_file import ROW, PartialFile, rank_examples

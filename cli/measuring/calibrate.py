@@ -103,7 +103,8 @@ def calibrate(
     from cli.progress import progress
     from evals.calibration.calibrate import RiskWish
     from evals.calibration.calibrate import calibrate as calibrate_data
-    from evals.calibration.render import as_object, curve_svg, write_recipe
+    from evals.calibration.recipe import write_recipe
+    from evals.calibration.render import as_object, curve_svg
 
     _refuse_contradictions(test, risk, confidence, loss, curve)
     wish = RiskWish(risk, confidence or 0.9, loss or "wrong_labels") if risk is not None else None

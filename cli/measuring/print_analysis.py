@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from cases.texts import plural
 from cli.terminal import print_line, print_table
 from evals.analysis.attribution import AttributionSweep
+from evals.analysis.intents import IntentScores
+from evals.analysis.reflection import ReflectionChanges
 from evals.analysis.render import attribution_table, score_table
-from evals.analysis.report import Analysis, IntentScores, ReflectionChanges
+from evals.analysis.report import Analysis
 from evals.analysis.sweep import EvidenceScores
 from evals.analysis.voted_cases import Agreement
 from evals.pages.page import FEW_CASES

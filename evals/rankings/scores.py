@@ -1,29 +1,17 @@
-"""Precision, recall, F1 and average precision of ranked examples, also by cut-off; curves of trainings."""
+"""Precision, recall, F1 and average precision of ranked examples with intervals; curves of trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from evals.pages.plots import DASHES, DOWN, INK, MUTED, UP, drawing, note_at, standalone
-from evals.pages.tables import POINTS, Column, Table, columns, interval_object
 from evals.statistics.bootstrap import Interval, intervals_of
 from evals.statistics.case_totals import PERCENT, CaseStatistic, Mean, Pooled, Ratio
-from ranking.cutoffs import (
-    Autocut,
-    AutocutStar,
-    Cutoff,
-    Elbow,
-    Surprise,
-    SurpriseClean,
-    TopK,
-    cutoff_text,
-    select,
-)
 from ranking.measures import PARTS, EmptyRule, average_precision_of_scores, count, scores
 from ranking.rank_file import RankedRow
 
@@ -185,65 +173,3 @@ def _plot_losses(axes: Axes, losses: Points) -> None:
 
 def _split(points: Points) -> tuple[list[float], list[float]]:
     return [point[0] for point in points], [point[1] for point in points]
-
-
-_Truncation = Autocut | AutocutStar | Elbow | Surprise | SurpriseClean
-_TRUNCATIONS: tuple[type[_Truncation], ...] = (Autocut, AutocutStar, Elbow, Surprise, SurpriseClean)
-_FLOOR = 3
-
-RULES: tuple[Cutoff, ...] = (
-    *(TopK(k=size) for size in (3, 10, 15, 20, 54)),
-    *(rule() for rule in _TRUNCATIONS),
-    *(rule(minimum=_FLOOR) for rule in _TRUNCATIONS),
-)
-"""Fixed sizes, truncations, and truncations that keep at least three."""
-
-_SHOWN = {
-    "P": "micro_precision",
-    "R": "micro_recall",
-    "F1": "micro_f1",
-    "macro F1": "macro_f1",
-    "AP": "average_precision",
-}
-
-Scored = Sequence[tuple[Cutoff, RankingScores]]
-
-
-def score_by_cutoff(rows: Iterable[RankedRow]) -> Scored:
-    """Cut the scores of the same rankings by every rule, as heiDS's table 1, and score each selection."""
-    kept = list(rows)
-
-    def cut(rule: Cutoff) -> Iterator[RankedRow]:
-        for row in kept:
-            ids = list(row.scores)
-            yield replace(row, selected=tuple(ids[place] for place in select(rule, [*row.scores.values()])))
-
-    return [(rule, score_rows(cut(rule))) for rule in RULES]
-
-
-def cutoff_table(scored: Scored) -> Table:
-    """The main values, and F1 with its interval."""
-    heads = columns("cut-off", "selected", *_SHOWN)
-    place = 3 + list(_SHOWN).index("F1")
-    heads.insert(place, Column("95 %", "text"))
-    rows = []
-    for rule, its in scored:
-        floor = f", min {_FLOOR}" if getattr(rule, "minimum", 1) != 1 else ""
-        name = cutoff_text(rule) if isinstance(rule, TopK) else f"{rule.rule}{floor}"
-        cells = [name, f"{its.selected / its.examples:.1f}"]
-        cells += [POINTS.cell(its.values.get(score)).text for score in _SHOWN.values()]
-        cells.insert(place, POINTS.bracket(its.values.get("micro_f1")))
-        rows.append(cells)
-    return Table(heads, rows)
-
-
-def cutoffs_as_json(scored: Scored) -> list[dict[str, Any]]:
-    """An object for each rule; intervals are null where there is none."""
-    return [
-        {
-            "cutoff": cutoff_text(rule),
-            "selected": scores.selected,
-            "scores": {name: interval_object(its) for name, its in scores.values.items()},
-        }
-        for rule, scores in scored
-    ]

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from evals.search.ensembles import Split
 from evals.search.questions import JudgedQuestion, Part, load_questions
-from evals.search.rankings import Rankings, ScoreCache, Split, rerank_all, search_all
+from evals.search.rankings import Rankings, ScoreCache, rerank_all, search_all
 from evals.search.report import SearchReport, ensemble_table, reranking_table, retrieval_table
 from evals.search.retrievers import RetrieverName, Retrievers, Scored
 from ranking.rankers.load import examples_learned, load_ranker

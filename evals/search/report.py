@@ -12,7 +12,8 @@ import numpy as np
 from evals.pages.page import render_page
 from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, interval_plot, legend_above
 from evals.pages.tables import NO_VALUE, Cell, Column, Format, Row, Table, interval_object, p_text
-from evals.search.rankings import Rankings, Split, tuned_ensembles
+from evals.search.ensembles import Split, tuned_ensembles
+from evals.search.rankings import Rankings
 from evals.search.retrievers import Scored
 from evals.statistics.bootstrap import Interval, paired_bootstrap
 from evals.statistics.case_totals import Floats, Mean

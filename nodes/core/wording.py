@@ -19,12 +19,12 @@ def case_variables(case: Case, question: str) -> dict[str, str]:
     return {
         "narrative": one_line(case.narrative),
         "question": one_line(question),
-        "sentences": numbered_note(case.sentences),
+        "sentences": _numbered_note(case.sentences),
     }
 
 
 @lru_cache(maxsize=256)
-def numbered_note(sentences: tuple[Sentence, ...]) -> str:
+def _numbered_note(sentences: tuple[Sentence, ...]) -> str:
     """Each sentence on a line after its id. Cached: every prompt of a case has its note."""
     return "\n".join(f"{sentence.id}: {one_line(sentence.text)}" for sentence in sentences)
 

@@ -50,7 +50,6 @@ class BatchDesk:
         tries: Failed harvests in a row after which missing rows count as failed.
         changed: Batches that came to an end in this session.
         held: Whether a provider has refused a batch for now, since this was last asked.
-        new: Beginnings of the keys of calls that were answered in this session.
     """
 
     journal: Journal
@@ -61,10 +60,14 @@ class BatchDesk:
     tries: int = 5
     changed: int = 0
     held: bool = False
-    new: set[bytes] = field(default_factory=set)
+    _new: set[bytes] = field(default_factory=set)
     _connected: list[Backend] = field(default_factory=list)
     _troubles: Counter[int] = field(default_factory=Counter)
     _warnings: int = 0
+
+    def is_new(self, key: str) -> bool:
+        """Whether a call was answered in this session."""
+        return bytes.fromhex(key)[:16] in self._new
 
     def take_reserved(self) -> None:
         """Reserve for the calls that earlier sessions have left away."""
@@ -280,7 +283,7 @@ class BatchDesk:
                 self._warn(record, custom_id, one)
 
     def _account(self, one: Harvested, price: Price | None) -> None:
-        self.new.update(bytes.fromhex(key)[:16] for key in one.keys)
+        self._new.update(bytes.fromhex(key)[:16] for key in one.keys)
         for answer in one.answers:
             self.client.count(answer, price)
         if any(one.most):

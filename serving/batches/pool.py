@@ -89,7 +89,7 @@ class Pool:
         self.left_open = False
 
     def is_new(self, key: str) -> bool:
-        return bytes.fromhex(key)[:16] in self._desk.new
+        return self._desk.is_new(key)
 
     def expect(self, case_id: str, requests: int) -> None:
         """So many requests of a case are going to be made at once."""

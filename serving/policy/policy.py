@@ -125,7 +125,7 @@ class HeldPolicy(Section):
         return self._fault("providers", f"{provider} may see no text of a case (allowed: {shown})")
 
     def fault_of_scan(self, host: str, files: Sequence[Path], command: str) -> str:
-        """Why files that nobody has scanned may not be sent to a host."""
+        """Fault of sending unscanned files to a host, with the command that scans them."""
         more = f" and {len(files) - 1} more were not" if len(files) > 1 else " was not"
         first = name_of(files[0])
         what = f"{host} may see cases that were scanned as they are now, and {first}{more}: {command}"

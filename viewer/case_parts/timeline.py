@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 from cases.texts import plural
 from graph.system import find_node
@@ -172,9 +172,21 @@ def _next(name: str, index: int, steps: Sequence[Line]) -> int | None:
 
 def read_call(call: Line, address: str | None) -> CallRow:
     """A call of a trace."""
-    # Earlier versions did not count thinking.
-    known = {"thinking_tokens": 0, **call, "address": address, "fault": call["fault"] or ""}
-    return CallRow(**{one.name: known[one.name] for one in fields(CallRow)})
+    return CallRow(
+        address=address,
+        role=call["role"],
+        sample=call["sample"],
+        model=call["model"],
+        server=call["server"],
+        input_tokens=call["input_tokens"],
+        output_tokens=call["output_tokens"],
+        cached_tokens=call["cached_tokens"],
+        thinking_tokens=call.get("thinking_tokens", 0),
+        seconds=call["seconds"],
+        retries=call["retries"],
+        replayed=call["replayed"],
+        fault=call["fault"] or "",
+    )
 
 
 @dataclass(slots=True)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cases.records import Intent
-from evals.analysis.report import NONE, evidence_by_intent, intent_scores, reflection_changes
+from evals.analysis.intents import NONE, evidence_by_intent, intent_scores
+from evals.analysis.reflection import reflection_changes
 from evals.analysis.voted_cases import vote_agreement
 from evals.scoring.gold import GoldCase
 from ranking.measures import Counts, scores

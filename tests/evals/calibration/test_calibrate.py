@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from evals.calibration.calibrate import AS_IT_IS, CALIBRATED, EVERY, calibrate, with_probabilities
-from evals.calibration.render import as_object, calibrated_values, curve_svg, table_of
+from evals.calibration.recipe import calibrated_values
+from evals.calibration.render import as_object, curve_svg, table_of
 from evals.errors import CalibrationError
 from graph.recipe import make_recipe
 from nodes.evidence.rule import EvidenceRule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evals.rankings.scores import RULES, RankingScores, cutoff_table, cutoffs_as_json, score_by_cutoff
+from evals.rankings.by_cutoff import RULES, cutoff_table, cutoffs_as_json, score_by_cutoff
+from evals.rankings.scores import RankingScores
 from ranking.cutoffs import cutoff_text, parse_cutoff
 from ranking.rank_file import RankedRow
 

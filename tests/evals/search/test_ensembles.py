@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from evals.search.ensembles import Split, tuned_ensembles
 from evals.search.questions import JudgedQuestion, Part
-from evals.search.rankings import Rankings, Split, tuned_ensembles
+from evals.search.rankings import Rankings
 from evals.search.report import MAP, NDCG, ensemble_table
 from evals.search.retrievers import Scored
 from storage.errors import InputError
