@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -113,8 +114,10 @@ class Started:
         return resident_mb(self._process.pid)
 
     def send_signal(self, number: int) -> None:
+        """Send it, if the process has not ended meanwhile."""
         assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
 
     def wait(self, timeout: float) -> int:
         """The exit code; it is killed after so many seconds."""
