@@ -16,7 +16,7 @@ from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision
 from nodes.evidence.settings import EvidenceSettings
-from ranking.cutoffs import Cutoff, select
+from ranking.cutoffs import Cutoff, cutoff_text, select
 from ranking.rankers.ranker import Ranked, Ranker, Scores
 
 RANKER: Tool[Ranker] = Tool("ranker")
@@ -103,12 +103,7 @@ def _flags(ranked: Ranked) -> list[str]:
 
 def _because(chosen: int, sentences: int, ranker: Ranker, cutoff: Cutoff) -> str:
     name, _, _ = ranker.identity.partition("@")
-    values = ", ".join(
-        f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
-        for field, value in cutoff.model_dump(exclude={"rule"}, exclude_none=True).items()
-    )
-    rule = f"{cutoff.rule} ({values})" if values else cutoff.rule
-    return f"{chosen} of {plural(sentences, 'sentence')} by {name}, cut-off {rule}"
+    return f"{chosen} of {plural(sentences, 'sentence')} by {name}, cut-off {cutoff_text(cutoff)}"
 
 
 CUT_BY_RANKER = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -19,7 +19,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, same_evidence
 from nodes.evidence.rank_evidence import CUT_BY_RANKER
-from ranking.cutoffs import Cutoff, Surprise, select
+from ranking.cutoffs import Cutoff, Surprise, cutoff_text, select
 from ranking.prefixes import Floats, ranking_order
 from ranking.rankers.load import gives_logits
 from ranking.rankers.prepared import Preparation, Query, preparation, retrieval_query
@@ -256,7 +256,7 @@ def _because(context: Context, case: Case, ranking: Ranking) -> str:
     ]
     because = (
         f"{ranking.kept} of {plural(len(case.sentences), 'sentence')} by {', then '.join(rankers)},"
-        f" cut-off {_rule(settings)}"
+        f" cut-off {cutoff_text(settings.cutoff)}"
     )
     if ranking.unrelated:
         because += f"; {ranking.unrelated} more share no word with the query"
@@ -267,14 +267,6 @@ def _because(context: Context, case: Case, ranking: Ranking) -> str:
 
 def _name(ranker: Ranker) -> str:
     return ranker.identity.partition("@")[0]
-
-
-def _rule(settings: RetrievalSettings) -> str:
-    values: Sequence[str] = [
-        f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
-        for field, value in settings.cutoff.model_dump(exclude={"rule"}, exclude_none=True).items()
-    ]
-    return f"{settings.cutoff.rule} ({', '.join(values)})" if values else settings.cutoff.rule
 
 
 def _ranking_rows(scores: Mapping[str, float], facts: Facts) -> list[Row]:

@@ -62,7 +62,7 @@ async def test_the_decision_says_who_ranked_and_by_which_rule(bench: Bench) -> N
     context = bench.context(ranker=ChosenScores([1, 1, 1], TopK(k=2)), evidence=RANKED)
     update = await run_node(rank_evidence, {"case_id": "q"}, context)
     assert facts(update)["ranker"] == "chosen@1"
-    assert update["decisions"][0]["because"] == "2 of 3 sentences by chosen, cut-off top_k (k 2)"
+    assert update["decisions"][0]["because"] == "2 of 3 sentences by chosen, cut-off top_k=2"
 
 
 async def test_beside_a_model_the_vote_is_numbered_after_its_votes(bench: Bench) -> None:

@@ -65,7 +65,7 @@ async def test_the_decision_tells_k_and_the_scores_on_both_sides_of_the_cut(benc
     assert (found["k"], found["sentences"], found["query"]) == (2, 3, ["patient", "clinician"])
     assert list(found["scores"].items()) == [("3", 0.4), ("1", 0.3), ("2", 0.1)]
     assert (found["retriever"], found["reranker"]) == ("chosen@1", None)
-    assert update["decisions"][0]["because"] == "2 of 3 sentences by chosen, cut-off top_k (k 2)"
+    assert update["decisions"][0]["because"] == "2 of 3 sentences by chosen, cut-off top_k=2"
 
 
 async def test_equal_scores_keep_the_order_of_the_note(bench: Bench) -> None:
