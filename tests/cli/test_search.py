@@ -48,6 +48,8 @@ def test_rankings_are_measured_drawn_and_written(folder: Path) -> None:
     assert ended.code == 0, ended.err
     assert "no reranker (words)" in ended.out
     assert "4 questions with 6 relevant documents, 32 documents searched" in ended.out
+    assert "relevant, and not in the corpus: 2 documents" in ended.out
+    assert "without a relevant document, and left out: 1 question" in ended.out
     assert "<svg" in (folder / "page.html").read_text()
     assert (folder / "runs" / "bm25-of-10.run").is_file()
     assert (folder / "scores.sqlite").stat().st_size > 0

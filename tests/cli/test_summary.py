@@ -117,3 +117,12 @@ def test_a_reviewers_labels_are_no_score_of_the_run(place: Place, said: Said) ->
     assert row.score == pytest.approx(found["strict_micro"]["f1"])
     wrong = {one.case_id: one.wrong for one in opened.ended().summaries}
     assert wrong == {"k0": None, "k1": 1, "k2": None, "k3": 1}
+
+
+def test_a_run_that_is_being_read_is_not_closed(place: Place) -> None:
+    place.start()
+    opened = OpenedRun(place.run, print)
+    with opened.reading() as run:
+        opened.release()
+        assert len(list(run.summaries())) == 4
+    opened.release()

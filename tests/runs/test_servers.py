@@ -64,6 +64,25 @@ def test_each_distinct_model_has_its_server(tmp_path: Path, recipe: Path, stand_
     assert stand_in.running() == []
 
 
+def test_a_search_for_prompts_asks_the_server_that_it_starts(
+    tmp_path: Path, recipe: Path, stand_in: StandIn
+) -> None:
+    write_cases(tmp_path / "cases.jsonl", 8)
+    key = [
+        {"case_id": f"k{n}", "answers": [{"sentence_id": "1", "relevance": "essential"}]} for n in range(8)
+    ]
+    (tmp_path / "key.json").write_text(json.dumps(key))
+    ended = evigraph(
+        *("optimise", recipe, "--cases", "cases.jsonl", "--key", "key.json", "--model", "vllm:tiny"),
+        *("--trials", "1", "--instructions", "1", "--out", "out", "--budget", "1000000"),
+        folder=tmp_path,
+    )
+    assert ended.code == 0, ended.err
+    (started,) = stand_in.started()
+    assert started.value("--served-model-name") == "tiny"
+    assert stand_in.running() == []
+
+
 def test_a_serve_recipe_may_be_named_in_the_environment(
     tmp_path: Path, recipe: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
