@@ -3,10 +3,10 @@
     python -m tools.tests_for nodes/evidence/label_evidence.py
 
 They are the test modules that import the file, those with its name, those of its package that import it over
-other modules, and those that give a command in it. If these are few, the tests of other packages for the
-modules that import it are added; without any, the search goes on upwards. If nothing imports it, because it
-is loaded by its name, all tests of its package are added. The goldens run every system and most commands, so
-they are always among them.
+other modules, and those that give a command in it, or one of a few commands that import it. If these are few,
+the tests of other packages for the modules that import it are added; without any, the search goes on upwards.
+If nothing but commands imports it, because it is loaded by its name or is a service, all tests of its package
+are added. The goldens run every system and most commands, so they are always among them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,23 @@ def importing(module: str) -> set[str]:
     own = f"tests.{module.partition('.')[0]}."
     over_others = {one for one in graph.find_downstream_modules(module) if one.startswith(own)}
     importers = graph.find_modules_that_directly_import(module)
-    if own != "tests.cli." and all(one.startswith("tests.") for one in importers):
-        # Systems, providers and benchmarks are loaded by their names; commands are found by theirs.
+    if own != "tests.cli." and all(one.startswith(("tests.", "cli.")) for one in importers):
+        # Systems, providers and benchmarks are loaded by their names, and services are started by a command.
         over_others |= _mirrored(module, graph.modules)
+    commands = [one for one in importers if one.startswith("cli.")]
+    if len(commands) <= FEW:
+        over_others |= {module_of(test) for one in commands for test in giving(Path(*one.split(".")))}
     return found | {one for one in over_others if _is_test(one)}
+
+
+def giving(command: Path) -> set[Path]:
+    """Tests of `tests/cli` that give a command of a module, whose path has no suffix here."""
+    text = ROOT.joinpath(command).with_suffix(".py").read_text("utf-8")
+    functions = re.findall(r"^def ([a-z]\w*)", text, re.MULTILINE)
+    names = "|".join(name.replace("_", "-") for name in {command.stem, *functions})
+    given = re.compile(rf'"({names})"')
+    tests = (ROOT / "tests" / "cli").rglob("test_*.py")
+    return {one.relative_to(ROOT) for one in tests if given.search(one.read_text("utf-8"))}
 
 
 def _mirrored(module: str, modules: Iterable[str]) -> set[str]:
@@ -81,11 +94,7 @@ def tests_for(path: Path) -> list[str]:
         named = re.compile(rf"\b{re.escape(path.stem)}\b")
         found |= {one for one in tests if named.search((ROOT / one).read_text("utf-8"))}
     if path.parts[0] == "cli":
-        functions = re.findall(r"^def ([a-z]\w*)", (ROOT / path).read_text("utf-8"), re.MULTILINE)
-        names = "|".join(name.replace("_", "-") for name in {path.stem, *functions})
-        given = re.compile(rf'"({names})"')
-        in_cli = (one for one in tests if one.parts[1] == "cli")
-        found |= {one for one in in_cli if given.search((ROOT / one).read_text("utf-8"))}
+        found |= giving(path.with_suffix(""))
     return [*sorted(str(one) for one in found if not str(one).startswith(GOLDENS)), GOLDENS]
 
 

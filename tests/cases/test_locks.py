@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -103,6 +104,18 @@ def test_a_process_of_another_machine_is_never_taken_for_ended(
     monkeypatch.setattr("socket.gethostname", lambda: "node-8")
     with pytest.raises(LockedError, match=f"process {os.getpid()} on node-7 is writing since"):
         FileLock(tmp_path / ".lock")
+    lock.close()
+
+
+def test_no_process_outlives_a_restart_of_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", no_op)
+    lock = FileLock(tmp_path / ".lock")
+    assert is_locked(tmp_path / ".lock")
+    (owner,) = tmp_path.glob(".lock.owner-*")
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "boot": "before"}))
+    assert not is_locked(tmp_path / ".lock")
     lock.close()
 
 

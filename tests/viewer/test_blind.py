@@ -126,7 +126,7 @@ def test_nobody_reviews_what_is_assigned_to_others(run: Path) -> None:
     stranger.library.close()
 
 
-def test_a_waiting_case_goes_on_by_itself_once_both_agree(tmp_path: Path) -> None:
+def test_a_waiting_case_goes_on_by_itself_once_both_agree_or_it_is_decided(tmp_path: Path) -> None:
     place = Place(tmp_path)
     place.start()
     Assignments(place.run).add(*assign(["k0", "k2"], ["anna", "ben"], 2, {}))
@@ -148,18 +148,25 @@ def test_a_waiting_case_goes_on_by_itself_once_both_agree(tmp_path: Path) -> Non
         ):
             assert reviewer.send(case_id, **{"label.0": label}, rest="on")[0] == 303
         reviewer.library.close()
-    for thread in threading.enumerate():
-        if thread.name == "resume run":
-            thread.join(60)
-    assert going_on.progress(place.run) is None
-    assert {id_: line["status"] for id_, line in place.lines().items()} == {
-        "k0": "done",
-        "k1": "done",
-        "k2": "waiting",
-        "k3": "done",
-    }
+
+    def ended() -> dict[str, str]:
+        for thread in threading.enumerate():
+            if thread.name == "resume run":
+                thread.join(60)
+        assert going_on.progress(place.run) is None
+        return {id_: line["status"] for id_, line in place.lines().items()}
+
+    assert ended() == {"k0": "done", "k1": "done", "k2": "waiting", "k3": "done"}
     assert place.lines()["k0"]["review"]["reviewer"] == "ben"
     assert ReviewedRun(place.run).standing("k2").undecided
+    library = Library([place.run])
+    client = TestClient(application(library, PORT, TOKEN, going_on=going_on), base_url=OURS)
+    client.get("/", params={"token": TOKEN})
+    decision = {"reviewer": "cleo", "label.0": "essential", "rest": "on"}
+    sent = client.post("/runs/run/adjudicate?id=k2", data=decision, headers={"origin": OURS})
+    library.close()
+    assert sent.status_code == 200
+    assert ended()["k2"] == "done"
 
 
 @needs_browser
