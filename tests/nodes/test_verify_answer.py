@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,10 +13,11 @@ from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.core.written_text import Attempt
 from nodes.verification.decline_answer import NOT_STATED, decline_answer, says_not_stated
-from nodes.verification.verify_answer import VERIFY_ANSWER, parse_label, verify_answer
+from nodes.verification.verify_answer import VERIFIER, VERIFY_ANSWER, parse_label, verify_answer
 from serving.backends.scripted import ScriptedCall
 from serving.protocol.errors import InvalidReply
 from tests.nodes.builders import Bench, asked, case, facts, failing, flags, run_node, script
+from tests.ranking.word_ranker import WordRanker
 
 NOTE = (
     "Heparin was stopped on day 3.",
@@ -252,3 +254,22 @@ async def test_it_is_judged_as_the_drug_of_the_sentence_before(bench: Bench) -> 
     first, second = update["answer_support"]
     assert (first["support"], second["support"]) == ("supported", "contradicted")
     assert (second["text"], second["sentence_ids"]) == ("It can be restarted.", ["2"])
+
+
+async def test_a_rankers_log_odds_are_added_and_scores_that_only_order_are_not(bench: Bench) -> None:
+    words, order = WordRanker(), WordRanker()
+    order.identity = "bm25"
+    # Two words of the first sentence are in the note, and none of the second.
+    state = {**STATE, "answer": f"{GOOD} Dialysis began."}
+    found = []
+    for ranker in (words, order):
+        context = bench.context(
+            case(note=NOTE),
+            verification={"check": "rules", "rewrites": 0, "rule": {"ranker_weight": 1.0}},
+            tools={VERIFIER: ranker},
+        )
+        update = await run_node(verify_answer, state, context)
+        found.append([one["probability"] for one in update["answer_support"]])
+    assert found[0][0] == pytest.approx(1 / (1 + math.exp(-4)), abs=1e-4)
+    assert found[0][1] < 1 / (1 + math.exp(4))
+    assert found[1] == [None, None] and order.queries == []
