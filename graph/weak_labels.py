@@ -73,6 +73,5 @@ SYSTEM = System(
     state=WeakLabelsState,
     nodes=(LABEL_FROM_ANSWER, AGGREGATE_VOTES),
     wire=wire,
-    resources=(),
     score="archehr",
 )

@@ -11,8 +11,6 @@ from cases.records import Case, Sentence
 CASE_VARIABLES = frozenset({"narrative", "question", "sentences"})
 """Variables of `case_variables`."""
 
-Turns = Sequence[tuple[str, str]]
-
 
 def case_variables(case: Case, question: str) -> dict[str, str]:
     """Narrative, question and numbered note of a case."""

@@ -82,9 +82,6 @@ ENTAILMENT: Tool[EntailmentModel] = Tool("entailment")
 """Judges passages, where a classifier reads them."""
 
 
-_DIGITS = 4
-
-
 class ReadPassagesInput(TypedDict):
     case_id: str
     patient_question: NotRequired[str]

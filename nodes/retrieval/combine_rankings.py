@@ -5,7 +5,7 @@ No score is too low: BioASQ takes ten documents, and so many are given wherever 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
@@ -108,11 +108,6 @@ def _weighting(settings: DocumentSettings) -> str:
         f"by weighted scores: {first:g} x {settings.cross_encoder_score} of {settings.first_ranker},"
         f" {second:g} x {settings.llm_score} of the model"
     )
-
-
-def _document_count(line: Mapping[str, Any]) -> str:
-    ranking = line["document_ranking"]
-    return "" if ranking is None else str(len(ranking))
 
 
 COMBINE_RANKINGS = NodeSpec(
