@@ -20,7 +20,6 @@ from nodes.retrieval.document_texts import (
     CUT_DOCUMENTS,
     DOCUMENT_RANKING,
     DOCUMENT_RERANKER,
-    of_documents,
     passage,
     ranked,
 )
@@ -43,7 +42,7 @@ class RerankDocumentsUpdate(TypedDict):
 async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context]) -> RerankDocumentsUpdate:
     """Score every document for the question, in a thread, and hand the best on.
 
-    Scores are logits. Without a cross-encoder the order of the search stays, and its scores.
+    Scores are logits.
 
     Raises:
         NodeFailure: The ranker returned NaN or infinity.
@@ -51,11 +50,7 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
     context = runtime.context
     wanted = context.section(DocumentSettings).reranked
     documents = state["found_documents"]
-    ranker = context.find(DOCUMENT_RERANKER)
-    if ranker is None:
-        kept = documents[:wanted]
-        because = f"no cross-encoder: the best {len(kept)} of {len(documents):,} as the search found them"
-        return _update(kept, of_documents(kept), because, {"reranker": None, "scored": 0})
+    ranker = context.tool(DOCUMENT_RERANKER)
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     texts = [passage(one["title"], one["text"]) for one in documents]
     result = await asyncio.to_thread(ranker.rank, question, texts)
@@ -66,35 +61,21 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
     kept = [documents[place] for place in order]
     ranking = ranked([one["id"] for one in kept], result.scores[order].tolist())
     cut = len(result.cut_sentences)
-    return _update(
-        kept,
-        ranking,
-        f"the best {len(kept)} of {plural(len(documents), 'document')} by {ranker.identity}",
-        {
-            "reranker": ranker.identity,
-            "scored": len(documents),
-            "found_at": {one["id"]: one["rank"] for one in kept},
-            "cut_passages": cut,
-        },
-        flags=[*(["cut_documents"] if cut else []), *(["cut_question"] if result.query_cut else [])],
-    )
-
-
-def _update(
-    kept: list[FoundDocument],
-    ranking: list[RankedDocument],
-    because: str,
-    facts: dict[str, object],
-    flags: list[str] | None = None,
-) -> RerankDocumentsUpdate:
     return {
         "found_documents": kept,
         "cross_encoder_ranking": ranking,
         "decisions": decision(
             "rerank_documents",
-            because,
-            {"ranking": ranking, "stage": "cross_encoder" if facts["reranker"] else "retrieved", **facts},
-            flags=flags or [],
+            f"the best {len(kept)} of {plural(len(documents), 'document')} by {ranker.identity}",
+            {
+                "ranking": ranking,
+                "stage": "cross_encoder",
+                "reranker": ranker.identity,
+                "scored": len(documents),
+                "found_at": {one["id"]: one["rank"] for one in kept},
+                "cut_passages": cut,
+            },
+            flags=[*(["cut_documents"] if cut else []), *(["cut_question"] if result.query_cut else [])],
         ),
     }
 

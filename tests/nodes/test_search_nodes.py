@@ -137,13 +137,6 @@ async def test_equal_scores_stay_in_the_order_of_the_search(bench: Bench) -> Non
     assert ids(update["cross_encoder_ranking"]) == ["tea", "mint", "honey"]
 
 
-async def test_without_a_cross_encoder_the_order_of_the_search_stays(bench: Bench) -> None:
-    context = search_context(bench, reranked=2)
-    update = await run_node(rerank_documents, {**Q, "found_documents": found(TEA, MINT, HONEY)}, context)
-    assert ids(update["cross_encoder_ranking"]) == ids(update["found_documents"]) == ["tea", "mint"]
-    assert facts(update)["stage"] == "retrieved"
-
-
 @pytest.mark.parametrize("node", [rerank_documents, select_snippets])
 async def test_a_score_that_is_no_number_fails_the_case(bench: Bench, node: object) -> None:
     context = search_context(bench, reranker=ChosenScores({"Mint": math.nan, "mint": math.nan}))
