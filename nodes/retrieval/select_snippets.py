@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import numpy as np
 from langgraph.runtime import Runtime
@@ -27,17 +27,7 @@ from nodes.retrieval.document_texts import DOCUMENT_RERANKER, SCORE_DIGITS
 from ranking.rankers.bm25 import Bm25Ranker
 
 
-class PlacedSentence(NamedTuple):
-    """A sentence; `section[begin:end]` is its text."""
-
-    document: str
-    section: str
-    begin: int
-    end: int
-    text: str
-
-
-def placed_sentences(documents: Iterable[FoundDocument]) -> list[PlacedSentence]:
+def placed_sentences(documents: Iterable[FoundDocument]) -> list[ChosenSnippet]:
     """Titles and sentences of abstracts, in the order of the documents; blanks at their ends are left out."""
     return [
         sentence
@@ -47,7 +37,7 @@ def placed_sentences(documents: Iterable[FoundDocument]) -> list[PlacedSentence]
     ]
 
 
-def _split(document: str, section: str, text: str) -> Iterator[PlacedSentence]:
+def _split(document: str, section: str, text: str) -> Iterator[ChosenSnippet]:
     if section == "title":
         yield from _stripped(document, section, text, 0, len(text))
         return
@@ -57,12 +47,12 @@ def _split(document: str, section: str, text: str) -> Iterator[PlacedSentence]:
         yield from _stripped(document, section, text, boundary["start_index"], boundary["end_index"])
 
 
-def _stripped(document: str, section: str, text: str, begin: int, end: int) -> Iterator[PlacedSentence]:
+def _stripped(document: str, section: str, text: str, begin: int, end: int) -> Iterator[ChosenSnippet]:
     piece = text[begin:end]
     first = begin + len(piece) - len(piece.lstrip())
     last = end - len(piece) + len(piece.rstrip())
     if first < last:
-        yield PlacedSentence(document, section, first, last, text[first:last])
+        yield ChosenSnippet(document=document, section=section, begin=first, end=last, text=text[first:last])
 
 
 class SelectSnippetsInput(TypedDict):
@@ -92,13 +82,13 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
     sentences = placed_sentences(documents)
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     ranker = context.find(DOCUMENT_RERANKER) or Bm25Ranker()
-    result = await asyncio.to_thread(ranker.rank, question, [one.text for one in sentences])
+    result = await asyncio.to_thread(ranker.rank, question, [one["text"] for one in sentences])
     if not np.isfinite(result.scores).all():
         raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
     order = np.argsort(-result.scores, kind="stable")[:wanted].tolist()
     chosen = [sentences[place] for place in order]
     return {
-        "snippets": [_snippet(one) for one in chosen],
+        "snippets": chosen,
         "decisions": decision(
             "select_snippets",
             f"the best {len(chosen)} of {plural(len(sentences), 'sentence')} and titles of"
@@ -107,10 +97,10 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
             {
                 "snippets": [
                     {
-                        "document": one.document,
-                        "section": one.section,
-                        "begin": one.begin,
-                        "end": one.end,
+                        "document": one["document"],
+                        "section": one["section"],
+                        "begin": one["begin"],
+                        "end": one["end"],
                         "score": round(float(result.scores[place]), SCORE_DIGITS),
                     }
                     for place, one in zip(order, chosen, strict=True)
@@ -125,16 +115,6 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
             ],
         ),
     }
-
-
-def _snippet(sentence: PlacedSentence) -> ChosenSnippet:
-    return ChosenSnippet(
-        document=sentence.document,
-        section=sentence.section,
-        begin=sentence.begin,
-        end=sentence.end,
-        text=sentence.text,
-    )
 
 
 SELECT_SNIPPETS = NodeSpec(
