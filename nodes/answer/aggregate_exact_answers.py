@@ -15,7 +15,7 @@ from nodes.answer.exact_reply import MAX_ENTRIES, Exact, ExactSettings, demand_t
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, plain, withheld
 from nodes.core.node import Column, NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.retrieval.document_records import ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 
@@ -133,14 +133,13 @@ async def aggregate_exact_answers(
         facts |= {"entries": result.entries, "kept_entries": len(result.answer)}
     if type_ == "list":
         facts["share"] = settings.threshold
-    raised = {"tied_votes": result.tied, "no_agreed_entry": result.disagreed}
     return {
         "exact_answer": result.answer,
         "decisions": decision(
             "aggregate_exact_answers",
             _because(result, type_, len(votes), settings.threshold),
             facts,
-            flags=[name for name, so in raised.items() if so],
+            flags=raised(tied_votes=result.tied, no_agreed_entry=result.disagreed),
         ),
     }
 

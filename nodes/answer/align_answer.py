@@ -36,7 +36,7 @@ from nodes.core.failure import NodeFailure
 from nodes.core.json_reply import as_id, ids_schema, object_schema, refuse
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
-from nodes.core.records import AlignedAnswer, AnswerLine, Decision, decision
+from nodes.core.records import AlignedAnswer, AnswerLine, Decision, decision, raised
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
@@ -261,10 +261,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
                 **prompt.facts,
             },
             outcome.calls,
-            flags=[
-                *(["incomplete_alignment"] if outcome.fallback_fault else []),
-                *prompt.flags,
-            ],
+            flags=[*raised(incomplete_alignment=outcome.fallback_fault), *prompt.flags],
         ),
     }
 

@@ -44,6 +44,7 @@ from nodes.core.records import (
     AnswerLine,
     Decision,
     decision,
+    raised,
     same_evidence,
 )
 from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
@@ -183,9 +184,11 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
             },
             written.calls,
             flags=[
-                *(["answer_breaks_rules"] if written.cut else []),
-                *([] if cited else ["no_citations"]),
-                *(["no_labels"] if reply.essential is None else []),
+                *raised(
+                    answer_breaks_rules=written.cut,
+                    no_citations=not cited,
+                    no_labels=reply.essential is None,
+                ),
                 *prompt.flags,
             ],
         ),

@@ -35,7 +35,7 @@ from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.facts import VOTE_FLAGS, Fact, Facts, Row, fault_classes, plain, withheld
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.retrieval.document_records import ChosenSnippet, ExactVote
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
@@ -106,7 +106,7 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
                 **prompt.facts,
             },
             ballot.calls,
-            flags=[*ballot.flags, *(["defaulted_to_yes"] if defaulted else []), *prompt.flags],
+            flags=[*ballot.flags, *raised(defaulted_to_yes=defaulted), *prompt.flags],
         ),
     }
 

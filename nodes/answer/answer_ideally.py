@@ -28,7 +28,7 @@ from nodes.core.dry_run import CorrectedReply, DryCall, made_up_sentences
 from nodes.core.facts import plain, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
 from nodes.core.written_text import Attempt, Rules, WrittenText, free_reply, write_text
 from nodes.retrieval.document_records import ChosenSnippet
@@ -105,7 +105,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
                 **prompt.facts,
             },
             written.calls,
-            flags=[*(["answer_breaks_rules"] if written.cut else []), *prompt.flags],
+            flags=[*raised(answer_breaks_rules=written.cut), *prompt.flags],
         ),
     }
 

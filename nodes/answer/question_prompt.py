@@ -11,12 +11,13 @@ from typing import Any
 
 from cases.biomedical import QuestionType
 from cases.records import Case
-from cases.texts import hash_order
+from cases.texts import hash_order, plural
 from nodes.answer.exact_reply import ExactSettings
 from nodes.core.context import Context, Tool
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS, Fact
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt, fit_sentences
+from nodes.core.records import raised
 from nodes.core.wording import one_line
 from serving.protocol.messages import Message
 from serving.protocol.model_name import Role
@@ -135,19 +136,17 @@ class QuestionPrompt:
 
     @property
     def sources(self) -> str:
-        snippets = f"{self.shown_snippets} snippet{'' if self.shown_snippets == 1 else 's'}"
-        return f"{snippets} and {len(self.shots)} shot{'' if len(self.shots) == 1 else 's'}"
+        return f"{plural(self.shown_snippets, 'snippet')} and {plural(len(self.shots), 'shot')}"
 
     @property
     def flags(self) -> list[str]:
-        raised = {
-            "few_shots": self.missing_shots,
-            "dropped_demonstrations": self.dropped_shots,
-            "left_out_snippets": self.left_out_snippets,
-            "dropped_snippets": self.dropped_snippets,
-            "cut_snippets": self.cut,
-        }
-        return [name for name, wanted in raised.items() if wanted]
+        return raised(
+            few_shots=self.missing_shots,
+            dropped_demonstrations=self.dropped_shots,
+            left_out_snippets=self.left_out_snippets,
+            dropped_snippets=self.dropped_snippets,
+            cut_snippets=self.cut,
+        )
 
 
 async def question_prompt(

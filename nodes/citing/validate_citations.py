@@ -30,6 +30,7 @@ from nodes.core.records import (
     AnswerLine,
     Decision,
     decision,
+    raised,
     same_evidence,
 )
 from nodes.core.written_text import Attempt, rule_breaks
@@ -132,7 +133,12 @@ async def validate_citations(
                 "uncited_sentences": sum(not ids for ids in links.values()),
                 "dropped_answer_sentences": len(read.sentences) - len(kept),
             },
-            flags=_flags(read, evidence, faults),
+            flags=raised(
+                answer_breaks_rules=faults,
+                no_citations=not evidence,
+                unknown_citations=read.unknown,
+                malformed_citations=read.malformed,
+            ),
         ),
     }
 
@@ -148,16 +154,6 @@ def _because(
     if read.malformed:
         because += f"; {read.malformed} malformed citations were taken out"
     return because
-
-
-def _flags(read: CitedAnswer, evidence: Sequence[str], faults: Sequence[str]) -> list[str]:
-    found = {
-        "answer_breaks_rules": bool(faults),
-        "no_citations": not evidence,
-        "unknown_citations": bool(read.unknown),
-        "malformed_citations": bool(read.malformed),
-    }
-    return [flag for flag, is_so in found.items() if is_so]
 
 
 VALIDATE_CITATIONS = NodeSpec(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from nodes.core.failure import NodeFailure
+from nodes.core.records import raised
 from serving.protocol.request import CallRecord, Failure, Reply
 
 T = TypeVar("T")
@@ -50,8 +51,7 @@ class Ballot(Generic[T]):
 
     @property
     def flags(self) -> list[str]:
-        missing = ["missing_votes"] if self.failures else []
-        return [*missing, *(["incomplete_replies"] if self.completed else [])]
+        return raised(missing_votes=self.failures, incomplete_replies=self.completed)
 
     def demand(self, got: int, needed: int, found: str) -> None:
         """Go on only with enough.

@@ -103,6 +103,11 @@ def shown(neighbour: Neighbour, tier: Tier) -> Shown:
     )
 
 
+def raised(**flags: object) -> list[str]:
+    """The flags whose condition holds, in this order."""
+    return [name for name, holds in flags.items() if holds]
+
+
 def decision(
     node: str,
     because: str,

@@ -14,10 +14,10 @@ from nodes.core.context import Context, Tool
 from nodes.core.facts import Fact, id_list, in_brackets, plain, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, Vote, decision
+from nodes.core.records import Decision, Vote, decision, raised
 from nodes.evidence.settings import EvidenceSettings
 from ranking.cutoffs import Cutoff, cutoff_text, select
-from ranking.rankers.ranker import Ranked, Ranker, Scores
+from ranking.rankers.ranker import Ranker, Scores
 
 RANKER: Tool[Ranker] = Tool("ranker")
 """Scores the sentences of a note."""
@@ -78,7 +78,7 @@ async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> 
                 "ranker": ranker.identity,
                 "cut_sentences": cut,
             },
-            flags=_flags(ranked),
+            flags=raised(cut_sentences=ranked.cut_sentences, cut_question=ranked.query_cut),
         ),
     }
 
@@ -94,11 +94,6 @@ def _probabilities(scores: Scores) -> Scores:
     """The logistic function, without overflow."""
     halves: Scores = 0.5 * (1.0 + np.tanh(0.5 * scores))
     return halves
-
-
-def _flags(ranked: Ranked) -> list[str]:
-    cut = ["cut_sentences"] if ranked.cut_sentences else []
-    return [*cut, *(["cut_question"] if ranked.query_cut else [])]
 
 
 def _because(chosen: int, sentences: int, ranker: Ranker, cutoff: Cutoff) -> str:

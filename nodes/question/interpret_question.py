@@ -27,7 +27,7 @@ from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
 from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
 from nodes.question.adopt_patient_question import NO_QUESTION
@@ -160,8 +160,7 @@ async def interpret_question(
         },
         written.calls,
         flags=[
-            *(["no_clinician_question"] if stands_in else []),
-            *(["question_breaks_rules"] if written.cut else []),
+            *raised(no_clinician_question=stands_in, question_breaks_rules=written.cut),
             *prompt.flags,
         ],
     )

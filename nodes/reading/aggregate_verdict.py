@@ -11,7 +11,7 @@ from cases.records import Verdict
 from nodes.core.context import Context
 from nodes.core.facts import Fact, plain, whole
 from nodes.core.node import Column, NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.reading.settings import ReadingSettings, VerdictSettings
 from nodes.reading.study_strength import strength_of
 from nodes.reading.verdict_votes import count_readings, is_tied, majority, measure_disagreement, weigh
@@ -56,7 +56,6 @@ async def aggregate_verdict(
     verdict = majority(votes, settings.classes)
     counts = count_readings(passages)
     disagreement = measure_disagreement(passages)
-    disputed = bool(counts["supports"] and counts["refutes"])
     return {
         "verdict": verdict,
         "reading_counts": counts,
@@ -74,11 +73,11 @@ async def aggregate_verdict(
                 "disagreement": disagreement,
                 "released_behaviour": list(runtime.context.section(ReadingSettings).released),
             },
-            flags=[
-                *(["no_evidence"] if not passages else []),
-                *(["evidence_disagrees"] if disputed else []),
-                *(["tied_readings"] if is_tied(votes, settings.classes) else []),
-            ],
+            flags=raised(
+                no_evidence=not passages,
+                evidence_disagrees=counts["supports"] and counts["refutes"],
+                tied_readings=is_tied(votes, settings.classes),
+            ),
         ),
     }
 

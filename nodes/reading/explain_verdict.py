@@ -18,7 +18,7 @@ from nodes.core.dry_run import DryCall, made_up_sentences
 from nodes.core.facts import plain, withheld
 from nodes.core.fitting import fit_prompt
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
 from nodes.core.written_text import free_reply, write_attempt
 from nodes.reading.settings import VerdictSettings
@@ -125,11 +125,11 @@ async def explain_verdict(state: ExplainVerdictInput, runtime: Runtime[Context])
                 "words": len(checked.text.split()),
             },
             outcome.calls,
-            flags=[
-                *(["dropped_passages"] if prompt.dropped else []),
-                *(["unknown_citations"] if checked.unknown else []),
-                *([] if checked.cited else ["uncited_explanation"]),
-            ],
+            flags=raised(
+                dropped_passages=prompt.dropped,
+                unknown_citations=checked.unknown,
+                uncited_explanation=not checked.cited,
+            ),
         ),
     }
 

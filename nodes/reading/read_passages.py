@@ -23,7 +23,7 @@ from nodes.core.facts import id_list, missing, plain
 from nodes.core.failure import NodeFailure
 from nodes.core.json_reply import choice_schema, object_schema
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
 from nodes.reading.settings import ReadingSettings
 from nodes.reading.verdict_votes import READINGS
@@ -125,10 +125,7 @@ async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> 
                 "cut_passages": cut,
             },
             ballot.calls,
-            flags=[
-                *(["missing_readings"] if ballot.failures else []),
-                *(["cut_passages"] if cut else []),
-            ],
+            flags=raised(missing_readings=ballot.failures, cut_passages=cut),
         ),
     }
 

@@ -23,7 +23,7 @@ from nodes.core.failure import NodeFailure
 from nodes.core.fitting import Fitted, fit_prompt
 from nodes.core.json_reply import as_id, object_schema
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
 from nodes.retrieval.document_records import FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
@@ -177,11 +177,11 @@ async def rerank_by_model(state: RerankByModelInput, runtime: Runtime[Context]) 
                 "dropped_documents": result.dropped,
             },
             result.calls,
-            flags=[
-                *(["failed_ranking"] if result.failed else []),
-                *(["mended_ranking"] if result.unknown or result.repeated else []),
-                *(["dropped_documents"] if result.dropped else []),
-            ],
+            flags=raised(
+                failed_ranking=result.failed,
+                mended_ranking=result.unknown or result.repeated,
+                dropped_documents=result.dropped,
+            ),
         ),
     }
 

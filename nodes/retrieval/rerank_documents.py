@@ -13,7 +13,7 @@ from nodes.core.context import Context
 from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.retrieval.document_records import FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import (
@@ -75,7 +75,7 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
                 "found_at": {one["id"]: one["rank"] for one in kept},
                 "cut_passages": cut,
             },
-            flags=[*(["cut_documents"] if cut else []), *(["cut_question"] if result.query_cut else [])],
+            flags=raised(cut_documents=cut, cut_question=result.query_cut),
         ),
     }
 

@@ -17,7 +17,7 @@ from nodes.core.facts import Fact, Facts, Row, plain, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
-from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, same_evidence
+from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, raised, same_evidence
 from nodes.evidence.rank_evidence import CUT_BY_RANKER
 from ranking.cutoffs import Cutoff, Surprise, cutoff_text, select
 from ranking.prefixes import Floats, ranking_order
@@ -154,7 +154,6 @@ async def retrieve_sentences(
     scored = dict(zip(ids, (round(score, _DIGITS) + 0.0 for score in ranking.scores), strict=True))
     retrieved = [Retrieved(id=id_, score=scored[id_]) for id_ in ids[: ranking.kept]]
     in_order = [case.sentence_ids[position] for position in sorted(ranking.order[: ranking.kept])]
-    flags = _flags(settings, query, ranking)
     return {
         "retrieved": retrieved,
         "evidence": same_evidence(in_order),
@@ -175,7 +174,7 @@ async def retrieve_sentences(
                 "reranker": _identity(context.find(RERANKER)),
                 "cut_sentences": [case.sentence_ids[position] for position in ranking.cut[:_SHOWN_IN_TRACE]],
             },
-            flags=flags,
+            flags=_flags(settings, query, ranking),
         ),
     }
 
@@ -241,12 +240,11 @@ def _identity(ranker: Ranker | None) -> str | None:
 
 def _flags(settings: RetrievalSettings, query: Query, ranking: Ranking) -> list[str]:
     wanted = ("patient", "clinician") if settings.query == "both" else (settings.query,)
-    found = {
-        "incomplete_query": any(part not in query.parts for part in wanted),
-        "cut_sentences": bool(ranking.cut),
-        "cut_question": ranking.query_cut,
-    }
-    return [flag for flag, is_so in found.items() if is_so]
+    return raised(
+        incomplete_query=any(part not in query.parts for part in wanted),
+        cut_sentences=ranking.cut,
+        cut_question=ranking.query_cut,
+    )
 
 
 def _because(context: Context, case: Case, ranking: Ranking) -> str:

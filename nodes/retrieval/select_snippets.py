@@ -19,7 +19,7 @@ from nodes.core.context import Context
 from nodes.core.facts import plain
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
-from nodes.core.records import Decision, decision
+from nodes.core.records import Decision, decision, raised
 from nodes.retrieval.adopt_snippets import NO_SNIPPETS, SNIPPET_COUNT, without_text
 from nodes.retrieval.document_records import ChosenSnippet, FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
@@ -109,10 +109,7 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
                 "ranker": ranker.identity,
                 "cut_sentences": len(result.cut_sentences),
             },
-            flags=[
-                *(["cut_sentences"] if result.cut_sentences else []),
-                *([] if chosen else ["no_snippets"]),
-            ],
+            flags=raised(cut_sentences=result.cut_sentences, no_snippets=not chosen),
         ),
     }
 
