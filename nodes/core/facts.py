@@ -63,6 +63,13 @@ def id_list(label: str) -> Fact:
     return Fact(rows=lambda ids, _: [(label, in_brackets(ids))] if ids else [])
 
 
+def scores_by_id(label: str) -> Fact:
+    """Numbers by id, on one line."""
+    return Fact(
+        rows=lambda scores, _: [(label, " ".join(f"{id_}:{score:.2f}" for id_, score in scores.items()))]
+    )
+
+
 def missing(label: str) -> Fact:
     """Faults by what failed, a line each."""
     return Fact(
@@ -132,6 +139,10 @@ VOTE_FLAGS = {
     **INCOMPLETE,
 }
 """Flags of a node that asks for votes."""
+
+CUT_SENTENCES = {"cut_sentences": "the ranker read only the beginning of some sentences"}
+CUT_QUESTION = {"cut_question": "the ranker read only the beginning of the question"}
+"""Flags of a node that a ranker's window cuts texts for."""
 
 VOTE_COUNTS = Fact(rows=_count_rows)
 """Votes by sentence, with their `threshold`."""

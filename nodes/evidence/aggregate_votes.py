@@ -12,13 +12,13 @@ from langgraph.runtime import Runtime
 
 from cases.texts import plural
 from nodes.core.context import Context
-from nodes.core.facts import VOTE_COUNTS, Fact, plain, whole
+from nodes.core.facts import VOTE_COUNTS, Fact, plain, scores_by_id, whole
 from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, Vote, decision, same_evidence
+from nodes.core.scores import by_id
 from nodes.evidence.reply_forms import mean_confidence
-from nodes.evidence.rule import DIGITS, EvidenceRule, Judged, judge, log_odds
+from nodes.evidence.rule import EvidenceRule, Judged, judge, log_odds
 from nodes.evidence.settings import EvidenceSettings, VoteSettings
-from ranking.prefixes import Floats
 
 
 class AggregateVotesInput(TypedDict):
@@ -157,15 +157,11 @@ def _rule(context: Context) -> EvidenceRule | None:
 
 
 def _judged_facts(judged: Judged, sentence_ids: Sequence[str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"sums": _by_id(judged.sums, sentence_ids)}
+    facts: dict[str, Any] = {"sums": by_id(sentence_ids, judged.sums)}
     if judged.probabilities is not None:
-        facts["probabilities"] = _by_id(judged.probabilities, sentence_ids)
+        facts["probabilities"] = by_id(sentence_ids, judged.probabilities)
         facts["case_confidence"] = judged.confidence
     return facts
-
-
-def _by_id(values: Floats, sentence_ids: Sequence[str]) -> dict[str, float]:
-    return {id_: round(float(value), DIGITS) + 0.0 for id_, value in zip(sentence_ids, values, strict=True)}
 
 
 AGGREGATE_VOTES = NodeSpec(
@@ -177,9 +173,7 @@ AGGREGATE_VOTES = NodeSpec(
         "counts": VOTE_COUNTS,
         **plain("usable_votes", "threshold", "essential", "ranker_votes"),
         **plain("asked_votes", "saved_votes", "label_confidence", "sums"),
-        "probabilities": Fact(
-            rows=lambda found, _: [("P by rule", " ".join(f"{id_}:{p:.2f}" for id_, p in found.items()))]
-        ),
+        "probabilities": scores_by_id("P by rule"),
         "case_confidence": Fact(rows=lambda value, _: [("confidence", f"{value:.4f}")]),
     },
     flags={"no_essential_sentence": "no sentence had enough votes"},

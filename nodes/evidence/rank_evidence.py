@@ -8,22 +8,28 @@ from typing import NotRequired, TypedDict
 import numpy as np
 from langgraph.runtime import Runtime
 
-from cases.records import Case
 from cases.texts import plural
 from nodes.core.context import Context, Tool
-from nodes.core.facts import Fact, id_list, in_brackets, plain, whole
+from nodes.core.facts import (
+    CUT_QUESTION,
+    CUT_SENTENCES,
+    Fact,
+    id_list,
+    in_brackets,
+    plain,
+    scores_by_id,
+    whole,
+)
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision, raised
+from nodes.core.scores import by_id, demand_finite, ranker_name
 from nodes.evidence.settings import EvidenceSettings
-from ranking.cutoffs import Cutoff, cutoff_text, select
+from ranking.cutoffs import cutoff_text, select
 from ranking.rankers.ranker import Ranker, Scores
 
 RANKER: Tool[Ranker] = Tool("ranker")
 """Scores the sentences of a note."""
-
-
-_DIGITS = 4
 
 
 class RankEvidenceInput(TypedDict):
@@ -52,23 +58,23 @@ async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> 
         raise NodeFailure("invalid_input", "the note has no sentences")
     question = state.get("patient_question", case.question)
     ranked = await asyncio.to_thread(ranker.rank, question, [sentence.text for sentence in case.sentences])
-    if not np.isfinite(ranked.scores).all():
-        raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
+    demand_finite(ranked.scores, f"ranker {ranker.identity}")
     settings = context.section(EvidenceSettings)
     cutoff = settings.cutoff or ranker.cutoff
     essential = [case.sentence_ids[position] for position in select(cutoff, ranked.scores)]
     cut = [case.sentence_ids[position] for position in ranked.cut_sentences]
-    scores = _by_id(case, ranked.scores)
+    scores = by_id(case.sentence_ids, ranked.scores)
     return {
         "ranker_vote": Vote(
             vote=settings.most_votes,
             essential=essential,
-            confidence=_by_id(case, _probabilities(ranked.scores)),
+            confidence=by_id(case.sentence_ids, _probabilities(ranked.scores)),
         ),
         "ranker_scores": scores,
         "decisions": decision(
             "rank_evidence",
-            _because(len(essential), len(scores), ranker, cutoff),
+            f"{len(essential)} of {plural(len(scores), 'sentence')} by {ranker_name(ranker)},"
+            f" cut-off {cutoff_text(cutoff)}",
             {
                 "vote": settings.most_votes,
                 "essential": essential,
@@ -83,29 +89,11 @@ async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> 
     }
 
 
-def _by_id(case: Case, values: Scores) -> dict[str, float]:
-    # Rounded, so that a difference in the last bit between two machines is none between two runs.
-    return {
-        id_: round(float(value), _DIGITS) + 0.0 for id_, value in zip(case.sentence_ids, values, strict=True)
-    }
-
-
 def _probabilities(scores: Scores) -> Scores:
     """The logistic function, without overflow."""
     halves: Scores = 0.5 * (1.0 + np.tanh(0.5 * scores))
     return halves
 
-
-def _because(chosen: int, sentences: int, ranker: Ranker, cutoff: Cutoff) -> str:
-    name, _, _ = ranker.identity.partition("@")
-    return f"{chosen} of {plural(sentences, 'sentence')} by {name}, cut-off {cutoff_text(cutoff)}"
-
-
-CUT_BY_RANKER = {
-    "cut_sentences": "the ranker read only the beginning of some sentences",
-    "cut_question": "the ranker read only the beginning of the question",
-}
-"""Flags of a node that a ranker's window cuts texts for."""
 
 RANK_EVIDENCE = NodeSpec(
     run=rank_evidence,
@@ -119,15 +107,11 @@ RANK_EVIDENCE = NodeSpec(
                 (f"vote {vote}", f"essential {in_brackets(facts['essential'])}, by {facts['ranker']}")
             ]
         ),
-        "scores": Fact(
-            rows=lambda scores, _: [
-                ("scores", " ".join(f"{id_}:{score:.2f}" for id_, score in scores.items()))
-            ]
-        ),
+        "scores": scores_by_id("scores"),
         "cut_sentences": id_list("read in part"),
         **plain("essential", "cutoff", "cutoff_of", "ranker"),
     },
-    flags=CUT_BY_RANKER,
+    flags={**CUT_SENTENCES, **CUT_QUESTION},
     kind="RERANKER",
     is_off=lambda recipe: not (recipe.labels_evidence and recipe.section(EvidenceSettings).asks_ranker),
 )

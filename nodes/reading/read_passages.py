@@ -20,10 +20,10 @@ from nodes.core.ballot import Ballot
 from nodes.core.choice_confidence import choice_shares, token_at
 from nodes.core.context import Context, Tool
 from nodes.core.facts import id_list, missing, plain
-from nodes.core.failure import NodeFailure
 from nodes.core.json_reply import choice_schema, object_schema
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision, raised
+from nodes.core.scores import demand_finite
 from nodes.core.wording import one_line
 from nodes.reading.settings import ReadingSettings
 from nodes.reading.verdict_votes import READINGS
@@ -182,10 +182,7 @@ def _judge(
         NodeFailure: It returned NaN or infinity.
     """
     verdicts, cut = model.judge(question, [passage["text"] for passage in passages])
-    if not np.isfinite(verdicts).all():
-        raise NodeFailure(
-            "invalid_output", f"reader {model.identity} returned NaN or infinity as a probability"
-        )
+    demand_finite(verdicts, f"reader {model.identity}", "probability")
     readings = []
     for passage, row in zip(passages, verdicts, strict=True):
         shares = {name: round(float(share), _DIGITS) for name, share in zip(READINGS, row, strict=True)}

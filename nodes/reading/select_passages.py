@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cases.texts import plural
 from nodes.core.context import VECTORS, Context
-from nodes.core.facts import plain
+from nodes.core.facts import CUT_SENTENCES, plain
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import ReadingSettings, TopjOrder
@@ -199,5 +199,5 @@ SELECT_PASSAGES = NodeSpec(
     sections=(ReadingSettings,),
     tools=(VECTORS,),
     facts=plain("passages", "doc_mode", "topj_order", "pool", "compared_in_part"),
-    flags={"cut_sentences": "the ranker read only the beginning of some sentences"},
+    flags=CUT_SENTENCES,
 )

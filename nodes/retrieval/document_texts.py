@@ -95,9 +95,3 @@ DOCUMENT_RANKING = Fact(rows=_ranking_rows)
 
 NOTHING_FOUND = {"nothing_found": "no document of the corpus shares a word with the question"}
 """The flag of a node that searches."""
-
-CUT_DOCUMENTS = {
-    "cut_documents": "the reranker read only the beginning of some documents",
-    "cut_question": "the ranker read only the beginning of the question",
-}
-"""Flags of a node that reranks documents."""

@@ -10,14 +10,13 @@ from langgraph.runtime import Runtime
 
 from cases.texts import plural
 from nodes.core.context import Context
-from nodes.core.facts import plain
-from nodes.core.failure import NodeFailure
+from nodes.core.facts import CUT_QUESTION, plain
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision, raised
+from nodes.core.scores import demand_finite
 from nodes.retrieval.document_records import FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import (
-    CUT_DOCUMENTS,
     DOCUMENT_RANKING,
     DOCUMENT_RERANKER,
     passage,
@@ -54,8 +53,7 @@ async def rerank_documents(state: RerankDocumentsInput, runtime: Runtime[Context
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     texts = [passage(one["title"], one["text"]) for one in documents]
     result = await asyncio.to_thread(ranker.rank, question, texts)
-    if not np.isfinite(result.scores).all():
-        raise NodeFailure("invalid_output", f"reranker {ranker.identity} returned NaN or infinity as a score")
+    demand_finite(result.scores, f"reranker {ranker.identity}")
     # Of equal scores the one that the search found first.
     order = np.argsort(-result.scores, kind="stable")[:wanted].tolist()
     kept = [documents[place] for place in order]
@@ -88,6 +86,6 @@ RERANK_DOCUMENTS = NodeSpec(
         "ranking": DOCUMENT_RANKING,
         **plain("stage", "reranker", "scored", "found_at", "cut_passages"),
     },
-    flags=CUT_DOCUMENTS,
+    flags={"cut_documents": "the reranker read only the beginning of some documents", **CUT_QUESTION},
     is_off=lambda recipe: not recipe.section(DocumentSettings).scores_documents,
 )

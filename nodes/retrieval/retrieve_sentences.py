@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict
+from typing import ClassVar, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from langgraph.runtime import Runtime
@@ -13,12 +13,12 @@ from pydantic import Field, model_validator
 from cases.records import Case
 from cases.texts import plural
 from nodes.core.context import Context, Tool
-from nodes.core.facts import Fact, Facts, Row, plain, whole
+from nodes.core.facts import CUT_QUESTION, CUT_SENTENCES, Fact, Facts, Row, plain, whole
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, raised, same_evidence
-from nodes.evidence.rank_evidence import CUT_BY_RANKER
+from nodes.core.scores import by_id, demand_finite, ranker_name
 from ranking.cutoffs import Cutoff, Surprise, cutoff_text, select
 from ranking.prefixes import Floats, ranking_order
 from ranking.rankers.load import gives_logits
@@ -36,7 +36,6 @@ ACRONYMS: Tool[Mapping[str, str]] = Tool("acronyms")
 """Long forms by acronym."""
 
 
-_DIGITS = 4
 _SHOWN_IN_TRACE = 60
 """Scores that a decision lists; the longest note of ArchEHR-QA has 54 sentences."""
 
@@ -151,7 +150,7 @@ async def retrieve_sentences(
 
     query, ranking = await asyncio.to_thread(work)
     ids = [case.sentence_ids[position] for position in ranking.order]
-    scored = dict(zip(ids, (round(score, _DIGITS) + 0.0 for score in ranking.scores), strict=True))
+    scored = by_id(ids, ranking.scores)
     retrieved = [Retrieved(id=id_, score=scored[id_]) for id_ in ids[: ranking.kept]]
     in_order = [case.sentence_ids[position] for position in sorted(ranking.order[: ranking.kept])]
     return {
@@ -192,14 +191,16 @@ def _rank(context: Context, case: Case, query: str) -> Ranking:
     prepare = _preparation(context)
     texts = [prepare(sentence.text) for sentence in case.sentences]
     ranked = retriever.rank(query, texts)
-    scores = _finite(ranked.scores, retriever)
+    demand_finite(ranked.scores, f"ranker {retriever.identity}")
+    scores = ranked.scores.astype(np.float64)
     order = ranking_order(scores)[: settings.ranked]
     cut, query_cut = set(ranked.cut_sentences), ranked.query_cut
     found = scores[order]
     unrelated = set(ranked.unrelated)
     if reranker is not None:
         again = reranker.rank(query, [texts[position] for position in order])
-        found = _finite(again.scores, reranker)
+        demand_finite(again.scores, f"ranker {reranker.identity}")
+        found = again.scores.astype(np.float64)
         cut |= {int(order[place]) for place in again.cut_sentences}
         query_cut |= again.query_cut
         unrelated = {int(order[place]) for place in again.unrelated}
@@ -228,12 +229,6 @@ def _keep(cutoff: Cutoff, scores: Floats, related: int) -> tuple[int, int, int]:
     return max(min(kept, related), least), min(by_rule, related), max(0, by_rule - related)
 
 
-def _finite(scores: np.ndarray[Any, np.dtype[np.floating[Any]]], ranker: Ranker) -> Floats:
-    if not np.isfinite(scores).all():
-        raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
-    return scores.astype(np.float64)
-
-
 def _identity(ranker: Ranker | None) -> str | None:
     return None if ranker is None else ranker.identity
 
@@ -250,7 +245,9 @@ def _flags(settings: RetrievalSettings, query: Query, ranking: Ranking) -> list[
 def _because(context: Context, case: Case, ranking: Ranking) -> str:
     settings = context.section(RetrievalSettings)
     rankers = [
-        _name(ranker) for ranker in (context.find(RETRIEVER), context.find(RERANKER)) if ranker is not None
+        ranker_name(ranker)
+        for ranker in (context.find(RETRIEVER), context.find(RERANKER))
+        if ranker is not None
     ]
     because = (
         f"{ranking.kept} of {plural(len(case.sentences), 'sentence')} by {', then '.join(rankers)},"
@@ -261,10 +258,6 @@ def _because(context: Context, case: Case, ranking: Ranking) -> str:
     if ranking.kept > ranking.by_rule:
         because += f"; without its floor {ranking.by_rule}"
     return because
-
-
-def _name(ranker: Ranker) -> str:
-    return ranker.identity.partition("@")[0]
 
 
 def _ranking_rows(scores: Mapping[str, float], facts: Facts) -> list[Row]:
@@ -289,6 +282,7 @@ RETRIEVE_SENTENCES = NodeSpec(
     },
     flags={
         "incomplete_query": "the case lacks a part of the query that the recipe asks for",
-        **CUT_BY_RANKER,
+        **CUT_SENTENCES,
+        **CUT_QUESTION,
     },
 )

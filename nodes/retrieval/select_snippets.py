@@ -16,10 +16,10 @@ from langgraph.runtime import Runtime
 
 from cases.texts import plural
 from nodes.core.context import Context
-from nodes.core.facts import plain
-from nodes.core.failure import NodeFailure
+from nodes.core.facts import CUT_SENTENCES, plain
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision, raised
+from nodes.core.scores import demand_finite
 from nodes.retrieval.adopt_snippets import NO_SNIPPETS, SNIPPET_COUNT, without_text
 from nodes.retrieval.document_records import ChosenSnippet, FoundDocument, RankedDocument
 from nodes.retrieval.document_settings import DocumentSettings
@@ -83,8 +83,7 @@ async def select_snippets(state: SelectSnippetsInput, runtime: Runtime[Context])
     question = state.get("patient_question", context.cases[state["case_id"]].question)
     ranker = context.find(DOCUMENT_RERANKER) or Bm25Ranker()
     result = await asyncio.to_thread(ranker.rank, question, [one["text"] for one in sentences])
-    if not np.isfinite(result.scores).all():
-        raise NodeFailure("invalid_output", f"ranker {ranker.identity} returned NaN or infinity as a score")
+    demand_finite(result.scores, f"ranker {ranker.identity}")
     order = np.argsort(-result.scores, kind="stable")[:wanted].tolist()
     chosen = [sentences[place] for place in order]
     return {
@@ -121,6 +120,6 @@ SELECT_SNIPPETS = NodeSpec(
     results={"snippets": without_text},
     columns={"snippets": SNIPPET_COUNT},
     facts=plain("snippets", "pool", "ranker", "cut_sentences"),
-    flags={"cut_sentences": "the ranker read only the beginning of some sentences", **NO_SNIPPETS},
+    flags={**CUT_SENTENCES, **NO_SNIPPETS},
     is_off=lambda recipe: not recipe.section(DocumentSettings).finds,
 )

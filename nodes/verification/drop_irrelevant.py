@@ -19,7 +19,7 @@ from cases.texts import plural
 from nodes.answer.answer_rules import split_sentences
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context
-from nodes.core.facts import Fact, missing, plain, withheld
+from nodes.core.facts import Fact, missing, plain, scores_by_id, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
@@ -137,9 +137,7 @@ DROP_IRRELEVANT = NodeSpec(
     prompts=(Contract(name="sentence_helps", required=frozenset({"question", "statement"})),),
     results={"answer": withheld},
     facts={
-        "helps": Fact(
-            rows=lambda shares, _: [("P(helps)", " ".join(f"{id_}:{p:.2f}" for id_, p in shares.items()))]
-        ),
+        "helps": scores_by_id("P(helps)"),
         "removed": Fact(keep=len, rows=lambda texts, _: [("removed", text) for text in texts]),
         "missing_replies": missing("answer sentence"),
         **plain("least"),
