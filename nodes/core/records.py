@@ -88,7 +88,7 @@ class Decision(TypedDict):
 
 
 def same_evidence(ids: Sequence[str]) -> dict[AnswerEvidence, list[str]]:
-    """The same sentences for every evidence setting, for systems without votes."""
+    """The same sentences for every evidence setting, where votes do not tell them apart."""
     return {setting: list(ids) for setting in get_args(AnswerEvidence)}
 
 

@@ -15,7 +15,7 @@ from nodes.core.context import Context
 from nodes.core.facts import TEXT, id_list, plain, withheld
 from nodes.core.failure import NodeFailure
 from nodes.core.node import NodeSpec
-from nodes.core.records import AnswerEvidence, Decision, ReviewRecord, decision
+from nodes.core.records import AnswerEvidence, Decision, ReviewRecord, decision, same_evidence
 from nodes.evidence.disagreement import contested, differs_too_much, disagreement, is_too_uncertain
 from nodes.evidence.settings import ReviewSettings
 from nodes.verification.support import AnswerStatus, Finding
@@ -109,7 +109,7 @@ async def await_review(state: AwaitReviewInput, runtime: Runtime[Context]) -> Aw
     }
     return {
         "review": ReviewRecord(reviewer=given.reviewer, reviewed_at=given.reviewed_at, changed=changed),
-        "evidence": {"threshold": essential, "high_recall": essential, "low_recall": essential},
+        "evidence": same_evidence(essential),
         "decisions": decision("await_review", because, told, flags=["reviewed"]),
     }
 

@@ -76,21 +76,18 @@ async def _ask(state: ReflectOnLabelsInput, context: Context) -> Reply[list[str]
     vote = state["vote"]
     settings = context.section(EvidenceSettings)
     question = state.get("patient_question", case.question)
-    prompt = context.prompts["reflect_on_labels"]
     form = REPLY_FORMS[settings.reply]
     labels = form.write(case.sentence_ids, vote["essential"])
-    turns = prompt.render(
-        {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
-    )
+    variables = {**case_variables(case, question), "labels": labels, "reply_form": form.instruction}
     earlier: tuple[Message, ...] = ()
-    if prompt.file.continues is not None:
+    if context.prompts["reflect_on_labels"].file.continues is not None:
         conversation = labelling_prompt(context, case, question, state["shown_demonstrations"])
         earlier = (*conversation, Message("assistant", labels))
     (outcome,) = await context.client.ask(
         Request(
             role="reflect",
             case_id=case.id,
-            messages=(*earlier, *(Message(role, text) for role, text in turns)),
+            messages=(*earlier, *context.messages("reflect_on_labels", variables)),
             reply=form.reply(case.sentence_ids, vote["essential"]),
             samples=(vote["vote"],),
             temperature=settings.reflection_temperature,
