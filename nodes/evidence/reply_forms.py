@@ -9,7 +9,7 @@ import json
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -19,7 +19,7 @@ from nodes.core.choice_confidence import choice_shares
 from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
 from nodes.core.records import ReplyFormName, Vote
 from nodes.core.wording import essential_list, label_map
-from nodes.evidence.settings import AUTO, POINTWISE, VoteSettings
+from nodes.evidence.settings import AUTO, VoteSettings
 from prompts import Prompt
 from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import TokenLogprob
@@ -159,9 +159,8 @@ def _list(reply: dict[str, Any]) -> list[Any]:
     return found
 
 
-_ESSENTIAL, _NOT_ESSENTIAL = "essential", "not-essential"
 _STRING = r'"(?:[^"\\]|\\.)*"'
-_PAIR = re.compile(rf'({_STRING})\s*:\s*"({_ESSENTIAL}|{_NOT_ESSENTIAL})"')
+_PAIR = re.compile(rf'({_STRING})\s*:\s*"({"|".join(_LABELS)})"')
 
 
 def label_confidence(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]) -> dict[str, float | None]:
@@ -183,17 +182,16 @@ def label_confidence(tokens: Sequence[TokenLogprob], sentence_ids: Sequence[str]
         while starts[at + 1] <= position:
             at += 1
         if id_ in found:
-            token = tokens[at]
-            found[id_] = _share(token, token.token[: position - starts[at]])
+            shares = choice_shares(tokens[at], tokens[at].token[: position - starts[at]], _LABELS)
+            found[id_] = None if shares is None else shares["essential"]
     return found
 
 
 def mean_confidence(
-    votes: Iterable[Mapping[str, float]], sentence_ids: Sequence[str]
+    votes: Sequence[Mapping[str, float]], sentence_ids: Sequence[str]
 ) -> dict[str, float | None]:
     """Mean P(essential) over the votes that report it; None for a sentence without any."""
-    told = list(votes)
-    by_id = {id_: [vote[id_] for vote in told if id_ in vote] for id_ in sentence_ids}
+    by_id = {id_: [vote[id_] for vote in votes if id_ in vote] for id_ in sentence_ids}
     return {id_: _mean(values) if values else None for id_, values in by_id.items()}
 
 
@@ -224,11 +222,6 @@ def _object_span(text: str) -> tuple[int, int]:
         except (ValueError, RecursionError):
             start = text.find("{", start + 1)
     return 0, 0
-
-
-def _share(token: TokenLogprob, before: str) -> float | None:
-    shares = choice_shares(token, before, (_ESSENTIAL, _NOT_ESSENTIAL))
-    return None if shares is None else shares[_ESSENTIAL]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +290,9 @@ def lacks_reply_form(settings: VoteSettings, prompt: Prompt, version: str) -> st
 
     Prompts may ask for the paper's form, the labels of all sentences, in their own words.
     """
-    if settings.reply in ("labels", POINTWISE, AUTO) or not settings.asks_model or prompt.uses("reply_form"):
+    if settings.reply != "ids" or not settings.asks_model or prompt.uses("reply_form"):
         return None
     return (
-        f"evidence.reply is {settings.reply!r}, but prompt {prompt.name} of {version!r} has no"
+        f"evidence.reply is 'ids', but prompt {prompt.name} of {version!r} has no"
         " ${reply_form} to ask for it; use prompts that have, such as 'default', or the reply 'labels'"
     )
