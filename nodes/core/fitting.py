@@ -64,6 +64,17 @@ async def fit_prompt(
     )
 
 
+async def demand_room(
+    client: ModelClient, role: Role, messages: tuple[Message, ...], reply_tokens: int
+) -> None:
+    """Go on only with a prompt that fits, of which nothing can be left out.
+
+    Raises:
+        NodeFailure: It leaves no room for its reply.
+    """
+    await fit_prompt(client, role, (), lambda _: (messages, []), reply_tokens=reply_tokens)
+
+
 SLACK_TOKENS = 100
 """Left free, as in the released code of heiDS: token counts of chat templates are not always exact."""
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Mapping
-from string import Template
+from collections.abc import Mapping
 
 from nodes.core.ballot import Ballot
 from nodes.core.choice_confidence import choice_log_odds
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
-from prompts import Prompt
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message
 from serving.protocol.model_name import Role
@@ -101,31 +99,3 @@ def _weighed(outcome: Reply[str] | Failure) -> Reply[float] | Failure:
         else f"neither {YES} nor {NO} is among the likeliest tokens"
     )
     return Failure(CallError("invalid_output", fault), outcome.calls)
-
-
-def prompt_fault(
-    prompt: Prompt, version: str, setting: str, variables: Collection[str], named: str
-) -> str | None:
-    """What is wrong with a prompt that does not ask about a thing in its last turn, and there alone.
-
-    Args:
-        prompt: The prompt.
-        version: Of the prompts.
-        setting: Of the recipe, that wants it, in words.
-        variables: Of which the last turn needs one.
-        named: What they name.
-    """
-    *earlier, last = [*prompt.file.opening, *prompt.file.closing]
-    for turn in earlier:
-        if used := sorted(set(variables).intersection(Template(turn.text).get_identifiers())):
-            return (
-                f"{setting}, but prompt {prompt.name} of {version!r} uses ${{{used[0]}}}"
-                f" before its last turn; all {named}s of a case must share what comes before"
-            )
-    if not set(variables).intersection(Template(last.text).get_identifiers()):
-        needed = " or ".join(f"${{{name}}}" for name in sorted(variables))
-        return (
-            f"{setting}, but the last turn of prompt {prompt.name} of {version!r} names no {named};"
-            f" it needs {needed}"
-        )
-    return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NotRequired, TypedDict, get_args
+from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
@@ -12,9 +12,9 @@ from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import BALLOT, VOTE_FLAGS, plain, whole
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import fit_prompt
+from nodes.core.fitting import demand_room
 from nodes.core.node import NodeSpec
-from nodes.core.records import AnswerEvidence, Decision, Vote, decision
+from nodes.core.records import AnswerEvidence, Decision, Vote, decision, same_evidence
 from nodes.core.wording import case_variables, one_line
 from nodes.evidence.reply_forms import REPLY_FORMS
 from nodes.evidence.settings import VoteSettings
@@ -108,7 +108,7 @@ def _by_citations(case: Case, cited: list[str]) -> LabelFromAnswerUpdate:
     )
     facts = {"labels_from": "citations", "label_source": "weak", "essential": cited}
     return {
-        "evidence": dict.fromkeys(get_args(AnswerEvidence), cited),
+        "evidence": same_evidence(cited),
         "label_source": "weak",
         "decisions": decision("label_from_answer", because, facts),
     }
@@ -116,15 +116,10 @@ def _by_citations(case: Case, cited: list[str]) -> LabelFromAnswerUpdate:
 
 async def _by_votes(context: Context, case: Case, statements: Sequence[str]) -> LabelFromAnswerUpdate:
     settings = context.section(VoteSettings)
-    prompt = await fit_prompt(
-        context.client,
-        "label",
-        (),
-        lambda _: (_messages(context, case, statements), []),
-        reply_tokens=vote_tokens(context, case),
-    )
+    messages = _messages(context, case, statements)
+    await demand_room(context.client, "label", messages, vote_tokens(context, case))
     asked = settings.first_votes
-    votes, ballot = await ask_for_votes(context, case, prompt.messages, range(asked))
+    votes, ballot = await ask_for_votes(context, case, messages, range(asked))
     because = (
         f"{len(votes)} of {plural(asked, 'vote')} on what in the note supports the clinician's answer;"
         " weak labels from a model"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import Template
 
 from cases.records import Case, Sentence
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, share_of
 from nodes.core.facts import Fact, missing, plain
-from nodes.core.fitting import fit_prompt
+from nodes.core.fitting import demand_room
 from nodes.core.records import Vote
 from nodes.core.wording import case_variables, one_line
 from nodes.core.yes_no import NO, ONE_TOKEN, YES, ask_yes_or_no, probability, yes_or_no
-from nodes.core.yes_no import prompt_fault as fault_of_prompt
 from nodes.evidence.settings import EvidenceSettings
 from prompts import Contract, Prompt
 from ranking.cutoffs import select
@@ -45,13 +45,7 @@ async def weigh_sentences(context: Context, case: Case, question: str) -> Ballot
     """
     variables = case_variables(case, question)
     longest = max(case.sentences, key=lambda sentence: len(sentence.text))
-    await fit_prompt(
-        context.client,
-        "label",
-        (),
-        lambda _: (_messages(context, variables, longest), []),
-        reply_tokens=ONE_TOKEN,
-    )
+    await demand_room(context.client, "label", _messages(context, variables, longest), ONE_TOKEN)
     asked = {sentence.id: _messages(context, variables, sentence) for sentence in case.sentences}
     return await ask_yes_or_no(context, "label", case.id, asked, REPLY, "sentences with a label")
 
@@ -75,8 +69,22 @@ def _messages(context: Context, variables: Mapping[str, str], sentence: Sentence
 
 
 def prompt_fault(prompt: Prompt, version: str) -> str | None:
-    """Fault of a prompt that does not ask for a sentence in its last turn only."""
-    return fault_of_prompt(prompt, version, "evidence.reply is 'pointwise'", _OF_SENTENCE, "sentence")
+    """Fault of a prompt that does not ask for a sentence in its last turn, and there alone."""
+    *earlier, last = [
+        _OF_SENTENCE.intersection(Template(turn.text).get_identifiers())
+        for turn in (*prompt.file.opening, *prompt.file.closing)
+    ]
+    if used := next((sorted(names) for names in earlier if names), None):
+        return (
+            f"evidence.reply is 'pointwise', but prompt {prompt.name} of {version!r} uses ${{{used[0]}}}"
+            " before its last turn; all sentences of a case must share what comes before"
+        )
+    if not last:
+        return (
+            f"evidence.reply is 'pointwise', but the last turn of prompt {prompt.name} of {version!r} names"
+            " no sentence; it needs ${sentence} or ${sentence_id}"
+        )
+    return None
 
 
 def dry_reply(call: DryCall) -> str:

@@ -14,7 +14,7 @@ from cases.records import Case
 from nodes.core.context import Context
 from nodes.core.facts import PLAIN, Fact, id_list, whole
 from nodes.core.failure import NodeFailure
-from nodes.core.fitting import fit_prompt
+from nodes.core.fitting import demand_room
 from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
 from nodes.core.node import Column, NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
@@ -180,20 +180,15 @@ async def _ask(
     weighs = context.client.backends["verify"].weighs_choices
     by_token = settings.reply == "token" or (settings.reply == "auto" and weighs)
     name = "answer_stated" if by_token else "judge_answerability"
-    prompt = await fit_prompt(
-        context.client,
-        "verify",
-        (),
-        lambda _: (context.messages(name, variables), []),
-        reply_tokens=ONE_TOKEN if by_token else settings.max_tokens,
-    )
+    messages = context.messages(name, variables)
+    await demand_room(context.client, "verify", messages, ONE_TOKEN if by_token else settings.max_tokens)
     if not by_token:
         reply = answerability_reply(case.sentence_ids)
-        outcome = await context.ask("verify", case.id, prompt.messages, reply, settings)
+        outcome = await context.ask("verify", case.id, messages, reply, settings)
         if isinstance(outcome, Failure):
             raise NodeFailure.of(outcome)
         return outcome.value, {}, outcome.calls
-    asked = {"question": prompt.messages}
+    asked = {"question": messages}
     if settings.contrast:
         asked["neutral"] = context.messages(name, {**variables, "sentences": NEUTRAL_RECORD})
     ballot = await ask_yes_or_no(
@@ -212,10 +207,6 @@ _BECAUSE: Mapping[Answerable, str] = {
 }
 
 
-def _in_words(line: Mapping[str, Any]) -> str:
-    return line["answerable"] or ""
-
-
 JUDGE_ANSWERABILITY = NodeSpec(
     run=judge_answerability,
     sections=(AnswerabilitySettings,),
@@ -232,7 +223,7 @@ JUDGE_ANSWERABILITY = NodeSpec(
         ),
     ),
     results={"answerable": whole, "answering_sentences": whole},
-    columns={"answerable": Column(_in_words, counted=True)},
+    columns={"answerable": Column(lambda line: line["answerable"] or "", counted=True)},
     facts={
         "answerable": PLAIN,
         "sentences": id_list("answered by"),
