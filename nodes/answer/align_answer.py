@@ -222,7 +222,6 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     max_tokens = alignment_reply_tokens(answer_ids, case.sentence_ids)
     prompt = await fit_demonstrations(
         context,
-        "answer",
         "align_answer",
         {**case_variables(case, question), "answer_sentences": _numbered_lines(lines)},
         found.ids,
@@ -256,8 +255,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
                 "dropped_ids": aligned.dropped,
                 "missing_sentences": aligned.missing,
                 "rescued": outcome.fallback_fault,
-                "chosen": found.shown,
-                "excluded": sorted(found.excluded),
+                **found.facts,
                 **prompt.facts,
             },
             outcome.calls,

@@ -132,7 +132,6 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
     )
     prompt = await fit_demonstrations(
         context,
-        "answer",
         "answer_directly",
         {**_variables(case, question), "max_words": str(settings.max_words)},
         found.ids,
@@ -178,8 +177,7 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
                 "faults": written.faults,
                 "attempts": len(written.faults) + (not written.cut),
                 "unknown_ids": len(reply.answer.unknown),
-                "chosen": found.shown,
-                "excluded": sorted(found.excluded),
+                **found.facts,
                 **prompt.facts,
             },
             written.calls,

@@ -49,7 +49,6 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
 
     prompt = await fit_demonstrations(
         context,
-        "answer",
         _prompt_name(settings),
         {
             **_evidence_variables(case, question, state["answer_evidence"]),

@@ -135,7 +135,6 @@ async def interpret_question(
     )
     prompt = await fit_demonstrations(
         context,
-        "answer",
         "interpret_question",
         {"narrative": message, "max_words": str(settings.max_words)},
         found.ids,
@@ -152,8 +151,7 @@ async def interpret_question(
         "interpret_question",
         _because(written, len(prompt.kept), stands_in),
         {
-            "chosen": found.shown,
-            "excluded": sorted(found.excluded),
+            **found.facts,
             **prompt.facts,
             **written.facts,
             "stands_in": stands_in,

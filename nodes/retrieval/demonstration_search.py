@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cases.records import Case
 from nodes.core.context import Context, Tool
@@ -15,7 +15,6 @@ from retrieval.pools.compared import View
 from retrieval.pools.neighbours import Neighbour
 from retrieval.pools.pool import DemonstrationPool
 from serving.protocol.messages import Message
-from serving.protocol.model_name import Role
 
 POOL: Tool[DemonstrationPool] = Tool("demonstrations")
 """Annotated cases."""
@@ -34,6 +33,10 @@ class Found(NamedTuple):
     @property
     def ids(self) -> list[str]:
         return [one["case_id"] for one in self.shown]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {"chosen": self.shown, "excluded": sorted(self.excluded)}
 
 
 async def choose(
@@ -114,7 +117,6 @@ async def _nearest_fitting(
 
 async def fit_demonstrations(
     context: Context,
-    role: Role,
     prompt: str,
     variables: Variables,
     chosen: Sequence[str],
@@ -123,11 +125,12 @@ async def fit_demonstrations(
     reply_tokens: int,
     later_tokens: int = 0,
 ) -> Fitted:
-    """A prompt with as many demonstrations as fit, ordered by id, so that cases share beginnings.
+    """A prompt of the `answer` model with as many demonstrations as fit.
+
+    They are ordered by id, so that cases share beginnings.
 
     Args:
         context: Of the case.
-        role: Who is asked.
         prompt: Its name.
         variables: Of the case.
         chosen: Ids of the demonstrations, the most useful first.
@@ -146,5 +149,5 @@ async def fit_demonstrations(
         return context.messages(prompt, variables, shown), ordered
 
     return await fit_prompt(
-        context.client, role, chosen, render, reply_tokens=reply_tokens, later_tokens=later_tokens
+        context.client, "answer", chosen, render, reply_tokens=reply_tokens, later_tokens=later_tokens
     )

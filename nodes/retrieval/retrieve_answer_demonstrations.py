@@ -45,7 +45,7 @@ async def retrieve_answer_demonstrations(
     case = context.cases[state["case_id"]]
     primary, secondary = state["intent"]["primary"], state["intent"]["secondary"]
     asked = replace(case, question=state.get("patient_question", case.question))
-    chosen, excluded = await choose(
+    found = await choose(
         pool,
         case,
         context.settings,
@@ -55,14 +55,14 @@ async def retrieve_answer_demonstrations(
         intents=() if settings.selection == "similarity" else (primary, secondary),
         union=settings.selection == "union",
     )
-    tiers = [one["tier"] for one in chosen]
+    tiers = [one["tier"] for one in found.shown]
     counts = ", ".join(f"{tiers.count(tier)} by {tier}" for tier in dict.fromkeys(tiers))
     return {
-        "answer_demonstrations": chosen,
+        "answer_demonstrations": found.shown,
         "decisions": decision(
             "retrieve_answer_demonstrations",
-            f"{len(chosen)} of {len(pool)} answered cases, {settings.selection}: {counts or 'none'}",
-            {"selection": settings.selection, "chosen": chosen, "excluded": sorted(excluded)},
+            f"{len(tiers)} of {len(pool)} answered cases, {settings.selection}: {counts or 'none'}",
+            {"selection": settings.selection, **found.facts},
         ),
     }
 

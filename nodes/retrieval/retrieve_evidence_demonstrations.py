@@ -70,15 +70,15 @@ async def retrieve_evidence_demonstrations(
     case = context.cases[state["case_id"]]
     question = state.get("patient_question", case.question)
     primary = state["intent"]["primary"] if settings.intent_aware and "intent" in state else None
-    chosen, excluded = await choose_by_similarity(pool, case, question, context.settings, primary)
+    found = await choose_by_similarity(pool, case, question, context.settings, primary)
     among = f"of intent {primary} first" if primary else "by similarity of question and narrative"
     listed = len(settings.demonstrations_from) or len(pool)
     return {
-        "evidence_demonstrations": chosen,
+        "evidence_demonstrations": found.shown,
         "decisions": decision(
             "retrieve_evidence_demonstrations",
-            f"the {len(chosen)} nearest of {listed} annotated cases {among}",
-            {"chosen": chosen, "excluded": sorted(excluded)},
+            f"the {len(found.shown)} nearest of {listed} annotated cases {among}",
+            found.facts,
         ),
     }
 
