@@ -19,7 +19,7 @@ from pydantic import Field
 
 from cases.records import Case
 from cases.texts import plural
-from nodes.answer.answer_rules import split_sentences
+from nodes.answer.answer_rules import numbered_sentences
 from nodes.core.context import Context
 from nodes.core.dry_run import DryCall, share_of
 from nodes.core.facts import (
@@ -171,11 +171,6 @@ class AlignAnswerUpdate(TypedDict):
     decisions: list[Decision]
 
 
-def numbered(answer: str) -> list[AnswerLine]:
-    """The sentences of an answer with the ids "1", "2" and so on."""
-    return [AnswerLine(id=str(n), text=text) for n, text in enumerate(split_sentences(answer), start=1)]
-
-
 def clinician_lines(case: Case) -> list[AnswerLine]:
     """Ids and texts of the clinician's answer as the key gives them, without citations.
 
@@ -201,7 +196,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     case = context.cases[state["case_id"]]
     settings = context.section(AlignmentSettings)
     whose: AlignedAnswer = "clinician" if settings.answer == "clinician" else "generated"
-    lines = clinician_lines(case) if whose == "clinician" else numbered(state["answer"])
+    lines = clinician_lines(case) if whose == "clinician" else numbered_sentences(state["answer"])
     if not lines:
         because = "the key lacks sentences of a clinician's answer to align"
         return {"decisions": decision("align_answer", because, {"chosen": []}, flags=["no_clinician_answer"])}

@@ -151,9 +151,7 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
         state.get("rejected_answers", ()),
     )
     reply = read_direct_reply(written.text, case.sentence_ids)
-    kept = keep_within(
-        reply.answer.sentences, settings.max_words, settings.max_sentences, count_citations=False
-    )
+    kept = keep_within(reply.answer.sentences, settings, count_citations=False)
     if not kept:
         raise NodeFailure("invalid_output", "the reply has no answer", written.calls)
     lines = [AnswerLine(id=str(number), text=one.text) for number, one in enumerate(kept, start=1)]

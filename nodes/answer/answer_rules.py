@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from cases.texts import plural
 from nodes.core.dry_run import DryCall, made_up_sentences
 from nodes.core.recipe import RecipeSection
-from nodes.core.records import AnswerEvidence
+from nodes.core.records import AnswerEvidence, AnswerLine
 
 _CITATION = re.compile(
     r"\s*(?:"
@@ -81,21 +81,30 @@ def split_sentences(text: str) -> list[str]:
     return [sentence.strip() for sentence in _segment(text) if sentence.strip()]
 
 
+def numbered_sentences(answer: str) -> list[AnswerLine]:
+    """The sentences of an answer with the ids "1", "2" and so on."""
+    return [AnswerLine(id=str(n), text=text) for n, text in enumerate(split_sentences(answer), start=1)]
+
+
 def find_faults(text: str, rules: AnswerRules) -> list[str]:
     """Broken rules, in words that can be quoted to the model."""
     words, sentences = len(text.split()), len(split_sentences(text))
     if words == 0:
         return ["it is empty"]
-    faults = []
-    if words > rules.max_words:
-        faults.append(f"it has {plural(words, 'word')} and the limit is {rules.max_words}")
-    if not rules.min_sentences <= sentences <= rules.max_sentences:
-        wanted = f"{rules.min_sentences} to {rules.max_sentences}"
-        faults.append(
-            f"it has {sentences} {'sentence' if sentences == 1 else 'sentences'} and needs {wanted}"
-        )
+    faults = broken_limits(words, sentences, rules)
     if not text.rstrip().endswith(_SENTENCE_ENDS):
         faults.append("it does not end with a whole sentence")
+    return faults
+
+
+def broken_limits(words: int, sentences: int, rules: AnswerRules, counted: str = "") -> list[str]:
+    """What is wrong with numbers of words and sentences; `counted` says more of the words."""
+    faults = []
+    if words > rules.max_words:
+        faults.append(f"it has {plural(words, 'word')}{counted} and the limit is {rules.max_words}")
+    if not rules.min_sentences <= sentences <= rules.max_sentences:
+        wanted = f"{rules.min_sentences} to {rules.max_sentences}"
+        faults.append(f"it has {plural(sentences, 'sentence')} and needs {wanted}")
     return faults
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from langgraph.runtime import Runtime
 
 from cases.texts import plural
-from nodes.answer.answer_rules import split_sentences
+from nodes.answer.answer_rules import numbered_sentences
 from nodes.citing.citations import NO_CITATIONS, CitationSettings, attributes
 from nodes.core.context import VECTORS, Context
 from nodes.core.facts import LINKS, plain, whole, withheld
@@ -77,10 +77,7 @@ async def attribute_answer(state: AttributeAnswerInput, runtime: Runtime[Context
     case = context.cases[state["case_id"]]
     shown = state["answer_evidence"]
     texts = {sentence.id: one_line(sentence.text) for sentence in case.sentences}
-    lines = [
-        AnswerLine(id=str(number), text=text)
-        for number, text in enumerate(split_sentences(state["answer"]), start=1)
-    ]
+    lines = numbered_sentences(state["answer"])
     vectors = context.find(VECTORS)
     parts = await asyncio.to_thread(
         part_scores, [line["text"] for line in lines], [texts[id_] for id_ in shown], vectors

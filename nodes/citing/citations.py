@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from nodes.answer.answer_rules import split_sentences
+from nodes.answer.answer_rules import AnswerRules, split_sentences
 from nodes.core.recipe import Recipe, RecipeSection
 from ranking.attribution import Weights
 
@@ -129,7 +129,7 @@ def read_citations(text: str, shown: Sequence[str]) -> CitedAnswer:
 
 
 def keep_within(
-    sentences: Sequence[CitedSentence], max_words: int, max_sentences: int, *, count_citations: bool
+    sentences: Sequence[CitedSentence], rules: AnswerRules, *, count_citations: bool
 ) -> list[CitedSentence]:
     """Whole sentences with their citations, up to the first that goes over a limit.
 
@@ -137,22 +137,21 @@ def keep_within(
 
     Args:
         sentences: Of the answer.
-        max_words: Separated by white space.
-        max_sentences: At most so many.
+        rules: With the limits.
         count_citations: Whether `|3, 7|` counts too, as two words.
     """
     whole = [*sentences[:-1], *(one for one in sentences[-1:] if one.whole)] or list(sentences)
     kept: list[CitedSentence] = []
     words = 0
-    for sentence in whole[:max_sentences]:
+    for sentence in whole[: rules.max_sentences]:
         words += word_count([sentence], count_citations=count_citations)
-        if words > max_words:
+        if words > rules.max_words:
             break
         kept.append(sentence)
     if kept or not whole:
         return kept
     first = whole[0]
-    room = max(1, max_words - (len(first.cited) if count_citations else 0))
+    room = max(1, rules.max_words - (len(first.cited) if count_citations else 0))
     cut = " ".join(first.text.split()[:room])
     return [CitedSentence(_with_end(cut), first.cited)]
 

@@ -8,7 +8,7 @@ from typing import NotRequired, TypedDict
 from langgraph.runtime import Runtime
 
 from cases.texts import plural
-from nodes.answer.answer_rules import AnswerRules
+from nodes.answer.answer_rules import AnswerRules, broken_limits
 from nodes.answer.check_answer import BREAKS_RULES
 from nodes.citing.citations import (
     NO_CITATIONS,
@@ -66,14 +66,9 @@ def citation_faults(read: CitedAnswer, rules: AnswerRules, *, count_citations: b
     sentences = read.sentences
     if not sentences:
         return ["it is empty"]
-    faults = []
     words = word_count(sentences, count_citations=count_citations)
-    if words > rules.max_words:
-        counted = ", citations counted," if count_citations else ""
-        faults.append(f"it has {plural(words, 'word')}{counted} and the limit is {rules.max_words}")
-    if not rules.min_sentences <= len(sentences) <= rules.max_sentences:
-        wanted = f"{rules.min_sentences} to {rules.max_sentences}"
-        faults.append(f"it has {len(sentences)} sentence{'s' * (len(sentences) > 1)} and needs {wanted}")
+    counted = ", citations counted," if count_citations else ""
+    faults = broken_limits(words, len(sentences), rules, counted)
     if not sentences[-1].whole:
         faults.append("it does not end with a whole sentence")
     if not read.cited:
@@ -104,12 +99,7 @@ async def validate_citations(
                 "validate_citations", f"sent back: {quoted}", {**facts, "verdict": "sent_back"}
             ),
         }
-    kept = keep_within(
-        read.sentences,
-        rules.max_words,
-        rules.max_sentences,
-        count_citations=count_citations,
-    )
+    kept = keep_within(read.sentences, rules, count_citations=count_citations)
     if not kept:
         raise NodeFailure("invalid_output", "the answer is empty once its citations are taken out")
     lines = [AnswerLine(id=str(number), text=one.text) for number, one in enumerate(kept, start=1)]

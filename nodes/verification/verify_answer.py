@@ -12,7 +12,7 @@ from pydantic import Field
 
 from cases.records import Case, Sentence
 from cases.texts import plural
-from nodes.answer.align_answer import numbered
+from nodes.answer.answer_rules import numbered_sentences
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context, Tool
 from nodes.core.dry_run import DryCall
@@ -200,7 +200,7 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
     settings = context.section(VerificationSettings)
     case = context.cases[state["case_id"]]
     record = record_of(case, state)
-    lines = state["answer_sentences"] if record.links else numbered(state["answer"])
+    lines = state["answer_sentences"] if record.links else numbered_sentences(state["answer"])
     statements = [
         AnswerLine(id=line["id"], text=text)
         for line, text in zip(lines, named_drugs([line["text"] for line in lines]), strict=True)

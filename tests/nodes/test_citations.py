@@ -4,6 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nodes.answer.answer_rules import AnswerRules
 from nodes.citing.citations import (
     CitedSentence,
     keep_within,
@@ -103,6 +104,9 @@ def test_abbreviations_end_no_sentence() -> None:
     assert len(read.sentences) == 1
 
 
+LIMITS = AnswerRules(max_words=10, max_sentences=9)
+
+
 def sentences(*words: int, cited: tuple[str, ...] = ("1", "2")) -> list[CitedSentence]:
     return [CitedSentence(" ".join(["w"] * count) + ".", cited) for count in words]
 
@@ -114,28 +118,28 @@ def sentences(*words: int, cited: tuple[str, ...] = ("1", "2")) -> list[CitedSen
 def test_the_limit_keeps_whole_sentences_with_their_citations(
     words: list[int], count_citations: bool, kept: int
 ) -> None:
-    found = keep_within(sentences(*words), 10, 9, count_citations=count_citations)
+    found = keep_within(sentences(*words), LIMITS, count_citations=count_citations)
     assert found == sentences(*words)[:kept]
 
 
 def test_the_first_overflow_ends_the_answer() -> None:
-    assert keep_within(sentences(4, 9, 1), 10, 9, count_citations=False) == sentences(4)
+    assert keep_within(sentences(4, 9, 1), LIMITS, count_citations=False) == sentences(4)
 
 
 def test_a_last_sentence_that_is_not_whole_is_left_out() -> None:
     cut = CitedSentence("It ends.", (), whole=False)
-    assert keep_within([*sentences(4), cut], 10, 9, count_citations=False) == sentences(4)
-    assert keep_within([cut], 10, 9, count_citations=False) == [cut]
+    assert keep_within([*sentences(4), cut], LIMITS, count_citations=False) == sentences(4)
+    assert keep_within([cut], LIMITS, count_citations=False) == [cut]
 
 
 def test_a_single_sentence_is_cut_by_words_and_keeps_its_citations() -> None:
-    (found,) = keep_within(sentences(12), 10, 9, count_citations=True)
+    (found,) = keep_within(sentences(12), LIMITS, count_citations=True)
     assert (word_count([found], count_citations=True), found.cited) == (10, ("1", "2"))
     assert found.text.endswith(".")
 
 
 def test_sentences_over_their_number_are_left_out() -> None:
-    assert len(keep_within(sentences(1, 1, 1), 75, 2, count_citations=False)) == 2
+    assert len(keep_within(sentences(1, 1, 1), AnswerRules(max_sentences=2), count_citations=False)) == 2
 
 
 PIECES = st.sampled_from(
