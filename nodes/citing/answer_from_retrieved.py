@@ -124,7 +124,6 @@ def _because(prompt: FittedSentences, rejected: Sequence[Attempt]) -> str:
 
 def retrieved_answer_spec(
     run: Callable[[RetrievedAnswerInput, Runtime[Context]], Awaitable[RetrievedAnswerUpdate]],
-    name: str,
     reply: str,
     made_up: Callable[[DryCall], str],
     is_off: Callable[[Recipe], bool],
@@ -132,12 +131,12 @@ def retrieved_answer_spec(
     """A node that writes such an answer.
 
     Args:
-        run: The node.
-        name: Of the node, and of its prompt.
+        run: The node; its prompt has its name.
         reply: Name of the reply's format.
         made_up: Writes a reply in a dry run.
         is_off: Whether a recipe that answers asks another node.
     """
+    name = run.__name__
     return NodeSpec(
         run=run,
         sections=(AnswerRules, CitationSettings),

@@ -44,6 +44,4 @@ def _made_up(call: DryCall) -> str:
     )
 
 
-GENERATE_CITED_ANSWER = retrieved_answer_spec(
-    generate_cited_answer, "generate_cited_answer", CITED_TEXT, _made_up, attributes
-)
+GENERATE_CITED_ANSWER = retrieved_answer_spec(generate_cited_answer, CITED_TEXT, _made_up, attributes)

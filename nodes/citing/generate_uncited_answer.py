@@ -31,7 +31,6 @@ def _plain(id_: str, text: str) -> str:
 
 GENERATE_UNCITED_ANSWER = retrieved_answer_spec(
     generate_uncited_answer,
-    "generate_uncited_answer",
     ANSWER_REPLY,
     made_up_answer,
     lambda recipe: not attributes(recipe),
