@@ -57,7 +57,9 @@ class CorrectedReply:
     faults: Callable[[Recipe], list[str]]
 
 
-def made_up_sentences(max_words: int, max_sentences: int, min_sentences: int = 1) -> list[str]:
+def made_up_sentences(
+    max_words: int, max_sentences: int = _PREFERRED_SENTENCES, min_sentences: int = 1
+) -> list[str]:
     """Plain words in as many sentences as the limits allow, three if they do."""
     sentences = min(max(min_sentences, _PREFERRED_SENTENCES), max_sentences)
     words = max(round(WORDS_SHARE * max_words), min(sentences, max_words))

@@ -141,11 +141,8 @@ def _line(passage: EvidencePassage) -> str:
     return f"[{passage['id']}] ({origin or 'source unknown'}; {said}) {one_line(passage['text'])}"
 
 
-_MADE_UP_SENTENCES = 8
-
-
 def _made_up(call: DryCall) -> str:
-    return " ".join(made_up_sentences(call.recipe.section(VerdictSettings).max_words, _MADE_UP_SENTENCES))
+    return " ".join(made_up_sentences(call.recipe.section(VerdictSettings).max_words))
 
 
 EXPLAIN_VERDICT = NodeSpec(
