@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from cases.biomedical import QuestionType
 from cases.texts import plural
-from nodes.answer.exact_reply import MAX_ENTRIES, Exact, ExactSettings, demand_type
+from nodes.answer.exact_reply import MAX_ENTRIES, Exact, ExactSettings, demand_type, exact_words
 from nodes.core.context import Context
 from nodes.core.facts import TEXT, plain, withheld
 from nodes.core.node import Column, NodeSpec
@@ -161,10 +161,8 @@ def _because(result: Aggregated, type_: QuestionType, votes: int, threshold: flo
 
 def _answer_in_words(line: Mapping[str, Any]) -> str:
     """An answer in words; a tie is marked, whatever it counts as."""
-    answer = line["exact_answer"]
-    if not isinstance(answer, str):
-        return "; ".join(synonyms[0] for synonyms in answer or ())
-    return f"{answer} (a tie)" if "tied_votes" in line["flags"] else answer
+    answer = exact_words(line["exact_answer"])
+    return f"{answer} (a tie)" if answer and "tied_votes" in line["flags"] else answer
 
 
 AGGREGATE_EXACT_ANSWERS = NodeSpec(

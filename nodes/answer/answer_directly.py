@@ -47,7 +47,7 @@ from nodes.core.records import (
     raised,
     same_evidence,
 )
-from nodes.core.wording import CASE_VARIABLES, case_variables, one_line
+from nodes.core.wording import CASE_VARIABLES, case_variables, essential_ids, one_line
 from nodes.core.written_text import Attempt, Rules, WrittenText, free_reply, write_text
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
@@ -200,13 +200,11 @@ def _faults(text: str, case: Case, settings: DirectSettings) -> list[str]:
 
 
 def _demonstration(case: Case) -> dict[str, str]:
-    labels = case.gold.labels or {}
-    essential = [id_ for id_ in case.sentence_ids if labels.get(id_) == "essential"]
     lines = [
-        CitedSentence(" ".join(line.text.split()), tuple(line.citations or ()))
+        CitedSentence(one_line(line.text), tuple(line.citations or ()))
         for line in case.gold.answer_sentences or ()
     ]
-    reply = f"Essential: {', '.join(essential)}\n{write_citations(lines)}"
+    reply = f"Essential: {', '.join(essential_ids(case))}\n{write_citations(lines)}"
     return {**_variables(case, case.question), "reply": reply}
 
 
@@ -226,9 +224,7 @@ def _because(
     )
     if written.cut:
         return f"{because}; accepted with a flag: {'; '.join(written.faults[-1])}"
-    if written.faults:
-        return f"{because}, after the fault was quoted: {'; '.join(written.faults[-1])}"
-    return because
+    return f"{because}, {written.course}" if written.course else because
 
 
 def _made_up(call: DryCall) -> str:

@@ -13,7 +13,7 @@ from cases.texts import plural
 from nodes.answer.answer_exactly import first_synonyms
 from nodes.answer.answer_rules import AnswerRules, find_faults, shorten
 from nodes.answer.check_answer import BREAKS_RULES
-from nodes.answer.exact_reply import Exact, ExactSettings, demand_type
+from nodes.answer.exact_reply import Exact, ExactSettings, demand_type, exact_words
 from nodes.answer.question_prompt import (
     ANSWERED_QUESTIONS,
     PASSAGE_VARIABLES,
@@ -71,8 +71,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
     settings = context.section(IdealSettings)
     case = context.cases[state["case_id"]]
     type_ = demand_type(case)
-    exact = state.get("exact_answer")
-    hint = _hint(context, type_, short_answer(exact) if exact else "")
+    hint = _hint(context, type_, exact_words(state.get("exact_answer")))
     prompt = await question_prompt(
         context, case, type_, [one["text"] for one in state["snippets"]], _wording(context, type_, hint)
     )
@@ -108,11 +107,6 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
             flags=[*raised(answer_breaks_rules=written.cut), *prompt.flags],
         ),
     }
-
-
-def short_answer(exact: Exact) -> str:
-    """An exact answer on one line: yes, no, or its entries."""
-    return exact if isinstance(exact, str) else "; ".join(one_line(entry[0]) for entry in exact)
 
 
 def find_ideal_faults(text: str, max_words: int) -> list[str]:
@@ -158,19 +152,11 @@ def _hint(context: Context, type_: QuestionType, answer: str) -> str:
 def _because(written: WrittenText, prompt: QuestionPrompt, *, hinted: bool) -> str:
     hint = "with the exact answer as a hint" if hinted else "without a hint"
     words = f"{plural(len(written.text.split()), 'word')} from {prompt.sources}, {hint}"
-    if written.cut:
-        corrections = len(written.faults) - 1
-        return f"{words}; cut after {corrections} corrections: {'; '.join(written.faults[-1])}"
-    if written.faults:
-        return f"{words}; after the fault was quoted: {'; '.join(written.faults[-1])}"
-    return words
-
-
-_MADE_UP_SENTENCES = 8
+    return f"{words}; {written.course}" if written.course else words
 
 
 def _made_up(call: DryCall) -> str:
-    return " ".join(made_up_sentences(call.recipe.section(IdealSettings).max_words, _MADE_UP_SENTENCES))
+    return " ".join(made_up_sentences(call.recipe.section(IdealSettings).max_words))
 
 
 def _all_faults(recipe: Recipe) -> list[str]:

@@ -15,7 +15,7 @@ from nodes.core.dry_run import CorrectedReply
 from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
-from nodes.core.wording import CASE_VARIABLES, case_variables, id_list, one_line
+from nodes.core.wording import CASE_VARIABLES, case_variables, essential_ids, id_list, one_line
 from nodes.core.written_text import Attempt, free_reply, write_attempt
 from nodes.retrieval.demonstration_search import POOL, fit_demonstrations
 from prompts import Contract
@@ -87,9 +87,8 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
 
 
 def _demonstration(case: Case) -> dict[str, str]:
-    labels = case.gold.labels or {}
-    evidence = [id_ for id_ in case.sentence_ids if labels.get(id_) == "essential"]
-    return {**_evidence_variables(case, case.question, evidence), "answer": case.gold.answer or ""}
+    evidence = _evidence_variables(case, case.question, essential_ids(case))
+    return {**evidence, "answer": case.gold.answer or ""}
 
 
 def _evidence_variables(case: Case, question: str, evidence: Sequence[str]) -> dict[str, str]:

@@ -27,6 +27,12 @@ def _numbered_note(sentences: tuple[Sentence, ...]) -> str:
     return "\n".join(f"{sentence.id}: {one_line(sentence.text)}" for sentence in sentences)
 
 
+def essential_ids(case: Case) -> list[str]:
+    """Ids of the sentences that the key calls essential, in note order; none without labels."""
+    labels = case.gold.labels or {}
+    return [id_ for id_ in case.sentence_ids if labels.get(id_) == "essential"]
+
+
 def label_map(sentence_ids: Sequence[str], essential: Collection[str]) -> str:
     """Labels of all sentences as the JSON that a model is asked for."""
     return json.dumps(

@@ -63,6 +63,13 @@ class WrittenText(NamedTuple):
             "words": len(self.text.split()),
         }
 
+    @property
+    def course(self) -> str:
+        """How faults were handled, in words; empty where the first attempt had none."""
+        if self.cut:
+            return f"cut after {len(self.faults) - 1} corrections: {'; '.join(self.faults[-1])}"
+        return f"after the fault was quoted: {'; '.join(self.faults[-1])}" if self.faults else ""
+
 
 def free_reply(name: str) -> ReplyFormat[str]:
     """Free text; one that was cut off is held to its rules like any other."""

@@ -9,7 +9,7 @@ from cases.texts import plural
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.records import Vote
-from nodes.core.wording import case_variables
+from nodes.core.wording import case_variables, essential_ids
 from nodes.evidence.reply_forms import REPLY_FORMS, ReplyForm, read_vote
 from nodes.evidence.settings import VoteSettings
 from nodes.retrieval.demonstration_search import POOL
@@ -31,11 +31,9 @@ def labelling_prompt(
 
 
 def _demonstration(case: Case, form: ReplyForm) -> dict[str, str]:
-    labels = case.gold.labels or {}
-    essential = {id_ for id_, label in labels.items() if label == "essential"}
     return {
         **case_variables(case, case.question),
-        "labels": form.write(case.sentence_ids, essential),
+        "labels": form.write(case.sentence_ids, essential_ids(case)),
     }
 
 

@@ -194,10 +194,8 @@ def _demonstration(case: Case) -> dict[str, str]:
 def _because(written: WrittenText, demonstrations: int, stands_in: bool) -> str:
     shown = plural(demonstrations, "demonstration")
     words = f"a question of {plural(len(written.text.split()), 'word')} with {shown}"
-    if written.cut:
-        words += f", cut after {len(written.faults) - 1} corrections: {'; '.join(written.faults[-1])}"
-    elif written.faults:
-        words += f", after the fault was quoted: {'; '.join(written.faults[-1])}"
+    if written.course:
+        words += f", {written.course}"
     own = "it is asked, as the case has none" if stands_in else "the case is answered on its own question"
     return f"{words}; {own}"
 
