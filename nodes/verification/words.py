@@ -144,20 +144,20 @@ class Quantity:
 
     def agrees(self, other: Quantity) -> bool:
         """Whether two numbers can be the same, whatever their units say."""
-        share = _HEDGED_SHARE if self.hedged else _SHARE
         if self.written == other.written:
             return True
         comparable = self.unit == other.unit or not (self.unit and other.unit)
-        return comparable and abs(self.value - other.value) <= share * max(self.value, other.value)
+        return comparable and self._is_near(other)
 
     def same_unit(self, other: Quantity) -> bool:
         """Whether the units agree too; a number without one agrees with all."""
         if not (self.unit and other.unit):
             return True
+        return self.unit == other.unit and self._is_near(other)
+
+    def _is_near(self, other: Quantity) -> bool:
         share = _HEDGED_SHARE if self.hedged else _SHARE
-        return self.unit == other.unit and abs(self.value - other.value) <= share * max(
-            self.value, other.value
-        )
+        return abs(self.value - other.value) <= share * max(self.value, other.value)
 
 
 @lru_cache(maxsize=1024)
