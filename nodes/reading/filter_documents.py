@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TypedDict
 
@@ -14,7 +14,7 @@ from nodes.core.facts import Fact, plain
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision
 from nodes.reading.settings import LiteratureSettings
-from nodes.reading.study_strength import at_least, strength_of
+from nodes.reading.study_strength import Strength, at_least, strength_of
 from nodes.retrieval.document_records import FoundDocument
 
 
@@ -72,15 +72,15 @@ def filter_found(
 
 def _reason(document: FoundDocument, settings: LiteratureSettings, latest: int | None) -> str | None:
     """The first filter that a document does not pass."""
-    filters: tuple[Callable[[], str | None], ...] = (
-        lambda: None if document["text"].strip() else "no abstract",
-        lambda: _too_old(document["year"], settings.minimum_year),
-        lambda: _too_new(document["year"], latest),
-        lambda: _too_few(document["citations"], settings.minimum_citations),
-        lambda: _other_type(document["study_types"], settings.study_types),
-        lambda: _too_weak(document, settings),
+    reasons = (
+        None if document["text"].strip() else "no abstract",
+        _too_old(document["year"], settings.minimum_year),
+        _too_new(document["year"], latest),
+        _too_few(document["citations"], settings.minimum_citations),
+        _other_type(document["study_types"], settings.study_types),
+        _too_weak(document["study_types"], settings.minimum_strength),
     )
-    return next((reason for one in filters if (reason := one()) is not None), None)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _too_old(year: int | None, earliest: int | None) -> str | None:
@@ -99,7 +99,7 @@ def _too_new(year: int | None, latest: int | None) -> str | None:
 def _too_few(citations: int | None, fewest: int | None) -> str | None:
     if fewest is None or (citations or 0) >= fewest:
         return None
-    counted = "citations unknown" if citations is None else f"{plural(citations, 'citation')}"
+    counted = "citations unknown" if citations is None else plural(citations, "citation")
     return f"{counted}, fewer than {fewest}"
 
 
@@ -112,9 +112,8 @@ def _other_type(types: Sequence[str], wanted: Sequence[str]) -> str | None:
     return None if any(name.lower() in named for name in wanted) else "of another study type"
 
 
-def _too_weak(document: FoundDocument, settings: LiteratureSettings) -> str | None:
-    weakest = settings.minimum_strength
-    strength = strength_of(document["study_types"])
+def _too_weak(types: Sequence[str], weakest: Strength | None) -> str | None:
+    strength = strength_of(types)
     if weakest is None or at_least(strength, weakest):
         return None
     return f"kind of study {strength or 'unknown'}, weaker than {weakest}"

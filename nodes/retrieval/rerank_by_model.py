@@ -256,8 +256,7 @@ def _because(result: _Outcome, first: str, candidates: int, windows: int, kept: 
         return f"nothing to order in {plural(candidates, 'document')}"
     if len(result.failed) == windows:
         return f"kept the order of {first}: the model returned none for {plural(candidates, 'document')}"
-    prompts = "1 prompt" if windows == 1 else f"{windows} prompts"
-    parts = [f"the best {kept} of {plural(candidates, 'document')}, asked for in {prompts}"]
+    parts = [f"the best {kept} of {plural(candidates, 'document')}, asked for in {plural(windows, 'prompt')}"]
     if result.unknown or result.repeated:
         parts.append(f"{len(result.unknown)} unknown and {result.repeated} repeated ones were dropped")
     if result.padded:
