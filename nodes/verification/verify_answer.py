@@ -15,7 +15,6 @@ from cases.texts import plural
 from nodes.answer.answer_rules import numbered_sentences
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context, Tool
-from nodes.core.dry_run import DryCall
 from nodes.core.facts import Fact, Row, missing, plain, whole, withheld
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_sentences
@@ -401,25 +400,13 @@ def _rows(findings: Sequence[Finding], _: Mapping[str, Any]) -> list[Row]:
     ]
 
 
-def _dry_label(call: DryCall) -> str:
-    return '{"support": "supported", "sentences": []}'
-
-
 VERIFY_ANSWER = NodeSpec(
     run=verify_answer,
     sections=(VerificationSettings,),
     tools=(VERIFIER,),
-    prompts=(
-        Contract(
-            name="verify_statement",
-            required=frozenset({"record", "statement"}),
-            optional=frozenset({"question"}),
-        ),
-        Contract(
-            name="label_statement",
-            required=frozenset({"record", "statement"}),
-            optional=frozenset({"question"}),
-        ),
+    prompts=tuple(
+        Contract(name=name, required=frozenset({"record", "statement"}), optional=frozenset({"question"}))
+        for name in ("verify_statement", "label_statement")
     ),
     results={
         "answer": withheld,
@@ -440,5 +427,8 @@ VERIFY_ANSWER = NodeSpec(
     impairs=("unverified_sentences",),
     kind="EVALUATOR",
     is_off=lambda recipe: not verifies(recipe),
-    dry_replies={WEIGHED.name: lambda _: YES, LABELLED: _dry_label},
+    dry_replies={
+        WEIGHED.name: lambda _: YES,
+        LABELLED: lambda _: '{"support": "supported", "sentences": []}',
+    },
 )
