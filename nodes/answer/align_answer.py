@@ -32,7 +32,7 @@ from nodes.core.facts import (
     whole,
     withheld,
 )
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import NodeFailure, demand_sentences
 from nodes.core.json_reply import as_id, ids_schema, object_schema, refuse
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
@@ -200,8 +200,7 @@ async def align_answer(state: AlignAnswerInput, runtime: Runtime[Context]) -> Al
     if not lines:
         because = "the key lacks sentences of a clinician's answer to align"
         return {"decisions": decision("align_answer", because, {"chosen": []}, flags=["no_clinician_answer"])}
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     question = state.get("patient_question", case.question)
     text = answer_text(replace(case, question=question), None)
     found = await choose(

@@ -35,7 +35,7 @@ from nodes.core.facts import (
     whole,
     withheld,
 )
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import NodeFailure, demand_sentences
 from nodes.core.fitting import Fitted
 from nodes.core.node import NodeSpec
 from nodes.core.records import (
@@ -118,8 +118,7 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
     context = runtime.context
     settings = context.section(DirectSettings)
     case = context.cases[state["case_id"]]
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     question = state.get("patient_question", case.question)
     found = await choose(
         context.find(POOL),

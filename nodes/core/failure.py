@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cases.records import Case
 from serving.batches.pending import CallPending
 from serving.journal.journal import JournalError
 from serving.protocol.budget import BudgetSpent
@@ -23,6 +24,16 @@ class NodeFailure(Exception):
     def of(cls, failure: Failure) -> NodeFailure:
         """A node failure for a failed call."""
         return cls(failure.error.error_class, str(failure.error), failure.calls)
+
+
+def demand_sentences(case: Case) -> None:
+    """Go on only with a note.
+
+    Raises:
+        NodeFailure: It has no sentences.
+    """
+    if not case.sentences:
+        raise NodeFailure("invalid_input", "the note has no sentences")
 
 
 def as_failure(error: BaseException) -> NodeFailure:

@@ -13,7 +13,7 @@ from cases.texts import plural
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.facts import BALLOT, DROPPED_DEMONSTRATIONS, SHOWN_DEMONSTRATIONS, VOTE_FLAGS, whole
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import NodeFailure, demand_sentences
 from nodes.core.fitting import Fitted, fit_prompt
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
@@ -72,8 +72,7 @@ async def label_evidence(state: LabelEvidenceInput, runtime: Runtime[Context]) -
     """Ask the `label` model for the next votes; those that fail are missing, and counted as such."""
     context = runtime.context
     case = context.cases[state["case_id"]]
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     settings = context.section(EvidenceSettings)
     question = state.get("patient_question", case.question)
     if settings.pointwise:

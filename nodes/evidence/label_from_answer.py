@@ -11,7 +11,7 @@ from cases.records import Case, LabelSource
 from cases.texts import plural
 from nodes.core.context import Context
 from nodes.core.facts import BALLOT, VOTE_FLAGS, plain, whole
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import NodeFailure, demand_sentences
 from nodes.core.fitting import demand_room
 from nodes.core.node import NodeSpec
 from nodes.core.records import AnswerEvidence, Decision, Vote, decision, same_evidence
@@ -92,8 +92,7 @@ async def label_from_answer(state: LabelFromAnswerInput, runtime: Runtime[Contex
         facts = {"labels_from": "people"}
         because = "already labelled by people; left alone"
         return {"decisions": decision("label_from_answer", because, facts, flags=["labelled_by_people"])}
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     statements = answer_statements(case)
     cited = cited_sentences(case)
     if cited is not None:

@@ -20,7 +20,7 @@ from nodes.core.facts import (
     scores_by_id,
     whole,
 )
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import demand_sentences
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Vote, decision, raised
 from nodes.core.scores import by_id, demand_finite, ranker_name
@@ -54,8 +54,7 @@ async def rank_evidence(state: RankEvidenceInput, runtime: Runtime[Context]) -> 
     context = runtime.context
     ranker = context.tool(RANKER)
     case = context.cases[state["case_id"]]
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     question = state.get("patient_question", case.question)
     ranked = await asyncio.to_thread(ranker.rank, question, [sentence.text for sentence in case.sentences])
     demand_finite(ranked.scores, f"ranker {ranker.identity}")

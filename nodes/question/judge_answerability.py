@@ -13,7 +13,7 @@ from pydantic import Field
 from cases.records import Case
 from nodes.core.context import Context
 from nodes.core.facts import PLAIN, Fact, id_list, whole
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import NodeFailure, demand_sentences
 from nodes.core.fitting import demand_room
 from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
 from nodes.core.node import Column, NodeSpec
@@ -147,8 +147,7 @@ async def judge_answerability(
     case = context.cases[state["case_id"]]
     if "snippets" in state:
         case = replace(case, sentences=numbered_snippets(state["snippets"]))
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     question = state.get("patient_question", case.question)
     facts: dict[str, Any] = {}
     calls: Sequence[CallRecord] = ()
@@ -210,17 +209,9 @@ _BECAUSE: Mapping[Answerable, str] = {
 JUDGE_ANSWERABILITY = NodeSpec(
     run=judge_answerability,
     sections=(AnswerabilitySettings,),
-    prompts=(
-        Contract(
-            name="judge_answerability",
-            required=frozenset({"question", "sentences"}),
-            optional=CASE_VARIABLES,
-        ),
-        Contract(
-            name="answer_stated",
-            required=frozenset({"question", "sentences"}),
-            optional=CASE_VARIABLES,
-        ),
+    prompts=tuple(
+        Contract(name=name, required=frozenset({"question", "sentences"}), optional=CASE_VARIABLES)
+        for name in ("judge_answerability", "answer_stated")
     ),
     results={"answerable": whole, "answering_sentences": whole},
     columns={"answerable": Column(lambda line: line["answerable"] or "", counted=True)},

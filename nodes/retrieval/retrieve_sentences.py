@@ -14,7 +14,7 @@ from cases.records import Case
 from cases.texts import plural
 from nodes.core.context import Context, Tool
 from nodes.core.facts import CUT_QUESTION, CUT_SENTENCES, Fact, Facts, Row, plain, whole
-from nodes.core.failure import NodeFailure
+from nodes.core.failure import demand_sentences
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import AnswerEvidence, Decision, Retrieved, decision, raised, same_evidence
@@ -139,8 +139,7 @@ async def retrieve_sentences(
     context = runtime.context
     settings = context.section(RetrievalSettings)
     case = context.cases[state["case_id"]]
-    if not case.sentences:
-        raise NodeFailure("invalid_input", "the note has no sentences")
+    demand_sentences(case)
     # The patient's own question is used only without a message that contains it.
     patient = case.narrative.strip() or state.get("patient_question", "")
 
