@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
+from langgraph.runtime import Runtime
+
 from graph.resource import Opened, Resource, ResourceRequest
+from nodes.core.context import Context
 from nodes.core.recipe import Recipe
 from nodes.core.records import AlignedAnswer, AnswerLine
 from nodes.core.state import CaseState
@@ -45,6 +48,13 @@ def verified(state: VerifiedState) -> Verified:
     if status is None or not (state.get("answer") or status == "not_stated"):
         return "sent_back"
     return status
+
+
+async def after_answer(
+    state: VerifiedState, runtime: Runtime[Context]
+) -> Literal["verify_answer", "__end__"]:
+    """An accepted answer is verified, by recipe."""
+    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
 
 
 class AnswerVerifier(Resource):

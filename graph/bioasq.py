@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
-from graph.answer_verification import AnswerVerifier, VerifiedState, verified
+from graph.answer_verification import AnswerVerifier, VerifiedState, after_answer, verified
 from graph.document_resources import AnsweredQuestions, DocumentReranker, SearchedDocuments
 from graph.system import Builder, System
 from nodes.answer.aggregate_exact_answers import AGGREGATE_EXACT_ANSWERS
@@ -35,7 +35,7 @@ from nodes.retrieval.rerank_documents import RERANK_DOCUMENTS
 from nodes.retrieval.retrieve_documents import RETRIEVE_DOCUMENTS
 from nodes.retrieval.select_snippets import SELECT_SNIPPETS
 from nodes.verification.decline_answer import DECLINE_ANSWER
-from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
+from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings
 
 
 class BioasqRecipe(Recipe):
@@ -134,11 +134,6 @@ async def after_snippets(
 async def after_judgement(state: BioasqState, runtime: BioasqRuntime) -> Literal["decline_answer", Answering]:
     """Snippets that do not answer the question end the case."""
     return "decline_answer" if state["answerable"] == "no" else answering(state, runtime)
-
-
-async def after_answer(state: BioasqState, runtime: BioasqRuntime) -> Literal["verify_answer", "__end__"]:
-    """Verified by recipe."""
-    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
 
 
 async def after_verification(state: BioasqState) -> Literal["answer_ideally", "decline_answer", "__end__"]:

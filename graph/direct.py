@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
-from graph.answer_verification import AnswerVerifier, VerifiedState, verified
+from graph.answer_verification import AnswerVerifier, VerifiedState, after_answer, verified
 from graph.note_resources import Pool, PoolRecipe
 from graph.system import Builder, System
 from nodes.answer.answer_directly import ANSWER_DIRECTLY, DirectSettings
@@ -19,7 +19,7 @@ from nodes.core.written_text import Attempt
 from nodes.question.adopt_patient_question import ADOPT_PATIENT_QUESTION
 from nodes.question.judge_answerability import JUDGE_ANSWERABILITY, StatedSettings, judges_answerability
 from nodes.verification.decline_answer import DECLINE_ANSWER
-from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings, verifies
+from nodes.verification.verify_answer import VERIFY_ANSWER, VerificationSettings
 
 
 class DirectRecipe(PoolRecipe):
@@ -75,13 +75,6 @@ async def after_adoption(state: DirectState, runtime: Runtime[Context[DirectReci
 async def after_judgement(state: DirectState) -> Literal["decline_answer", "answer_directly"]:
     """A note that does not answer the question ends the case."""
     return "decline_answer" if state["answerable"] == "no" else "answer_directly"
-
-
-async def after_answer(
-    state: DirectState, runtime: Runtime[Context[DirectRecipe]]
-) -> Literal["verify_answer", "__end__"]:
-    """Verified by recipe."""
-    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
 
 
 async def after_verification(state: DirectState) -> Literal["answer_directly", "decline_answer", "__end__"]:

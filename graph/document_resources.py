@@ -11,7 +11,7 @@ from cases.biomedical import QuestionType
 from cases.load import find_cases, packaged_path
 from cases.records import Case
 from graph.resource import Opened, Record, Resource, ResourceRequest
-from nodes.answer.exact_reply import QUESTION_TYPES, ExactSettings
+from nodes.answer.exact_reply import QUESTION_TYPES, ExactSettings, type_of
 from nodes.answer.question_prompt import ANSWERED_QUESTIONS, can_be_shown
 from nodes.core.context import VECTORS
 from nodes.core.recipe import Recipe
@@ -195,6 +195,7 @@ def group_by_type(cases: Iterable[Case], excluded: Collection[str]) -> dict[Ques
     """Questions by their type, those with an excluded id left out."""
     found: dict[QuestionType, list[Case]] = defaultdict(list)
     for case in cases:
-        if case.id not in excluded and case.biomedical is not None and case.biomedical.type is not None:
-            found[case.biomedical.type].append(case)
+        type_ = type_of(case)
+        if case.id not in excluded and type_ is not None:
+            found[type_].append(case)
     return {type_: found[type_] for type_ in QUESTION_TYPES if type_ in found}

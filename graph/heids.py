@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from langgraph.graph import END, START
 from langgraph.runtime import Runtime
 
-from graph.answer_verification import AnswerVerifier, VerifiedState, verified
+from graph.answer_verification import AnswerVerifier, VerifiedState, after_answer, verified
 from graph.note_resources import SentenceRetrieval
 from graph.system import Builder, System
 from nodes.answer.answer_rules import AnswerRules
@@ -125,11 +125,6 @@ async def after_check(state: HeidsState) -> Literal["generate_uncited_answer", "
     return "attribute_answer" if state.get("answer") else "generate_uncited_answer"
 
 
-async def after_attribution(state: HeidsState, runtime: HeidsRuntime) -> Literal["verify_answer", "__end__"]:
-    """Verified by recipe."""
-    return "verify_answer" if verifies(runtime.context.settings) else "__end__"
-
-
 async def after_verification(
     state: HeidsState, runtime: HeidsRuntime
 ) -> Literal["decline_answer", Generating, "__end__"]:
@@ -150,7 +145,7 @@ def wire(builder: Builder) -> None:
     builder.add_conditional_edges("validate_citations", after_validation)
     builder.add_edge("generate_uncited_answer", "check_answer")
     builder.add_conditional_edges("check_answer", after_check)
-    builder.add_conditional_edges("attribute_answer", after_attribution)
+    builder.add_conditional_edges("attribute_answer", after_answer)
     builder.add_conditional_edges("verify_answer", after_verification)
     builder.add_edge("decline_answer", END)
 
