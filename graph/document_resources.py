@@ -27,8 +27,6 @@ from weights.loading import loading
 if TYPE_CHECKING:
     from retrieval.protocols import DenseIndex, DocumentCollection
 
-_PACKAGED_QUESTIONS = "bioasq/questions.json"
-
 
 class SearchedDocuments(Resource):
     """A corpus that is searched by words, an index of it that is searched by vectors, or both.
@@ -53,7 +51,7 @@ class SearchedDocuments(Resource):
         return f"the graph {recipe.system!r} with documents.phase b searches no {place}; leave --{place} out"
 
     async def open(self, request: ResourceRequest) -> Opened:
-        corpus, index = request.path("corpus"), request.path("index")
+        corpus, index = request.places.get("corpus"), request.places.get("index")
         _refuse_unfit_index(request, index)
         if corpus is None and index is None:
             raise request.refuse(
@@ -166,10 +164,8 @@ class AnsweredQuestions(Resource):
         return f"its prompts show no answered questions: set exact.shots above 0, or leave --{place} out"
 
     async def open(self, request: ResourceRequest) -> Opened:
-        file = request.path("demos")
-        path = file or packaged_path(_PACKAGED_QUESTIONS)
-        if not path.is_file() and file is None:
-            return Opened({ANSWERED_QUESTIONS.name: {}})
+        file = request.places.get("demos")
+        path = file or packaged_path("bioasq/questions.json")
         source = find_cases([path])
         usable = [case for case in source if isinstance(case, Case) and can_be_shown(case)]
         if file is not None and not usable:

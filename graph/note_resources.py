@@ -101,7 +101,7 @@ class Pool(Resource):
 
     async def open(self, request: ResourceRequest) -> Opened:
         assert isinstance(request.recipe, PoolRecipe)
-        pool = await open_pool(request.path("demos"), request.recipe.embedding, request.notify)
+        pool = await open_pool(request.places.get("demos"), request.recipe.embedding, request.notify)
         evidence = request.recipe.find_section(EvidenceSettings)
         listed = () if evidence is None else evidence.demonstrations_from
         if listed and (missing := sorted({*listed} - {one.case_id for one in pool.neighbours()})):

@@ -33,9 +33,6 @@ class ResourceRequest:
     running: Iterable[Case | InvalidCase] = ()
     notify: Callable[[str], None] = lambda _: None
 
-    def path(self, place: str) -> Path | None:
-        return self.places.get(place)
-
     def refuse(self, fault: str) -> RecipeError:
         return RecipeError(f"recipe {self.origin}: {fault}")
 
