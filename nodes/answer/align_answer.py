@@ -33,7 +33,7 @@ from nodes.core.facts import (
     withheld,
 )
 from nodes.core.failure import NodeFailure, demand_sentences
-from nodes.core.json_reply import as_id, ids_schema, object_schema, refuse
+from nodes.core.json_reply import as_id, ids_schema, most_tokens, object_schema, refuse
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import AlignedAnswer, AnswerLine, Decision, decision, raised
@@ -47,8 +47,6 @@ from serving.protocol.request import Failure, Request
 
 ALIGNMENT_REPLY = "alignment"
 """Name of the reply's format."""
-
-_SLACK_TOKENS = 32
 
 
 class Alignment(NamedTuple):
@@ -76,9 +74,8 @@ def alignment_reply(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> R
 
 
 def alignment_reply_tokens(answer_ids: Sequence[str], sentence_ids: Sequence[str]) -> int:
-    """Token limit: every link at one token a byte, which no tokenizer exceeds, and some slack."""
-    everything = write_alignment({id_: sentence_ids for id_ in answer_ids})
-    return _SLACK_TOKENS + len(everything.encode())
+    """Token limit: room for every link."""
+    return most_tokens(write_alignment({id_: sentence_ids for id_ in answer_ids}))
 
 
 def write_alignment(links: Mapping[str, Sequence[str]]) -> str:

@@ -1,14 +1,17 @@
-"""Replies in JSON: the schema of an object, the ids that it may name, and faults that can be quoted."""
+"""Replies in JSON: the schema of an object, the words and ids that it may name, faults to be quoted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from serving.protocol.errors import InvalidReply
 from serving.protocol.reply import JsonSchema
 
 _MAX_LISTED = 12
+_SLACK_TOKENS = 32
+
+Word = TypeVar("Word", bound=str)
 
 
 def object_schema(properties: Mapping[str, object]) -> JsonSchema:
@@ -31,6 +34,18 @@ def ids_schema(ids: Iterable[str]) -> JsonSchema:
     return {"type": "array", "items": choice_schema(ids), "uniqueItems": True}
 
 
+def read_choice(reply: Mapping[str, Any], field: str, choices: Collection[Word]) -> Word:
+    """The one of several words that a field of a reply has.
+
+    Raises:
+        InvalidReply: It has none of them.
+    """
+    for choice in choices:
+        if reply.get(field) == choice:
+            return choice
+    raise InvalidReply(f"{field!r} must be one of {', '.join(choices)}")
+
+
 def refuse(faults: Mapping[str, Sequence[str]]) -> None:
     """Refuse a reply that has any of these faults.
 
@@ -47,6 +62,11 @@ def refuse(faults: Mapping[str, Sequence[str]]) -> None:
             found.append(f"{fault}: {', '.join(ids[:_MAX_LISTED])}{more}")
     if found:
         raise InvalidReply("; ".join(found))
+
+
+def most_tokens(longest: str) -> int:
+    """Token limit: the longest reply at one token a byte, which no tokenizer exceeds, and some slack."""
+    return _SLACK_TOKENS + len(longest.encode())
 
 
 def as_id(item: Any) -> str | None:

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from nodes.core.choice_confidence import choice_shares
-from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
+from nodes.core.json_reply import as_id, choice_schema, ids_schema, most_tokens, object_schema, refuse
 from nodes.core.records import ReplyFormName, Vote
 from nodes.core.wording import essential_list, label_map
 from nodes.evidence.settings import AUTO, VoteSettings
@@ -92,7 +92,6 @@ def complete_labels(text: str, sentence_ids: Sequence[str], fallback: Collection
 
 
 FIELD = "essential"
-_SLACK_TOKENS = 32
 
 
 def id_reply(sentence_ids: Sequence[str]) -> ReplyFormat[list[str]]:
@@ -115,8 +114,8 @@ def id_schema(sentence_ids: Sequence[str]) -> JsonSchema:
 
 
 def id_reply_tokens(sentence_ids: Sequence[str]) -> int:
-    """Token limit: the list of all ids at one token a byte, which no tokenizer exceeds, and some slack."""
-    return _SLACK_TOKENS + len(essential_list(sentence_ids, sentence_ids).encode())
+    """Token limit: room for the list of all ids."""
+    return most_tokens(essential_list(sentence_ids, sentence_ids))
 
 
 def parse_ids(text: str, sentence_ids: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from cases.records import INTENTS, RISK_LEVELS, Case
 from nodes.core.context import Context
 from nodes.core.facts import plain, whole
 from nodes.core.failure import NodeFailure
-from nodes.core.json_reply import choice_schema, object_schema
+from nodes.core.json_reply import choice_schema, object_schema, read_choice
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, IntentChoice, decision
@@ -53,9 +53,8 @@ def parse_intent(text: str) -> IntentChoice:
         InvalidReply: No JSON, or a value outside the taxonomy.
     """
     reply = first_json_object(text)
-    for field, allowed in (("primary", tuple(INTENTS)), ("risk_level", RISK_LEVELS)):
-        if reply.get(field) not in allowed:
-            raise InvalidReply(f"{field!r} must be one of {', '.join(allowed)}")
+    read_choice(reply, "primary", INTENTS)
+    read_choice(reply, "risk_level", RISK_LEVELS)
     if _absent(reply.get("secondary")) not in (None, *INTENTS):
         raise InvalidReply("'secondary' must be an intent of the list, or none")
     return tidy_intent(reply)

@@ -15,7 +15,7 @@ from nodes.core.context import Context
 from nodes.core.facts import PLAIN, Fact, id_list, whole
 from nodes.core.failure import NodeFailure, demand_sentences
 from nodes.core.fitting import demand_room
-from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, refuse
+from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, read_choice, refuse
 from nodes.core.node import Column, NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision
@@ -30,7 +30,7 @@ from serving.protocol.request import CallRecord, Failure
 
 Answerable = Literal["yes", "partly", "no"]
 
-_ANSWERS = get_args(Answerable)
+_ANSWERS: tuple[Answerable, ...] = get_args(Answerable)
 
 STATED = yes_or_no("answer_stated")
 
@@ -132,11 +132,8 @@ def parse_answerability(text: str, sentence_ids: Sequence[str]) -> Answerability
         raise InvalidReply("'sentences' must be a list of sentence ids")
     ids = [as_id(item) or "?" for item in named]
     refuse({"unknown sentence ids": [id_ for id_ in dict.fromkeys(ids) if id_ not in sentence_ids]})
-    for answer in _ANSWERS:
-        if reply.get("answerable") == answer:
-            answering = [id_ for id_ in sentence_ids if id_ in ids]
-            return Answerability(answer, [] if answer == "no" else answering)
-    raise InvalidReply(f"'answerable' must be one of {', '.join(_ANSWERS)}")
+    answer = read_choice(reply, "answerable", _ANSWERS)
+    return Answerability(answer, [] if answer == "no" else [id_ for id_ in sentence_ids if id_ in ids])
 
 
 async def judge_answerability(

@@ -20,7 +20,7 @@ from nodes.core.ballot import Ballot
 from nodes.core.choice_confidence import choice_shares, token_at
 from nodes.core.context import Context, Tool
 from nodes.core.facts import id_list, missing, plain
-from nodes.core.json_reply import choice_schema, object_schema
+from nodes.core.json_reply import choice_schema, object_schema, read_choice
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision, raised
 from nodes.core.scores import demand_finite
@@ -30,7 +30,6 @@ from nodes.reading.verdict_votes import READINGS
 from nodes.retrieval.document_records import Passage, PassageReading, Reading
 from prompts import Contract
 from ranking.rankers.entailment import EntailmentModel
-from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import TokenLogprob
 from serving.protocol.reply import ReplyFormat, first_json_object
 from serving.protocol.request import Failure, Reply, Request
@@ -46,11 +45,7 @@ def parse_reading(text: str) -> Reading:
     Raises:
         InvalidReply: No JSON, or none of the three words.
     """
-    said = first_json_object(text).get(_FIELD)
-    for reading in READINGS:
-        if said == reading:
-            return reading
-    raise InvalidReply(f"{_FIELD!r} must be one of {', '.join(READINGS)}")
+    return read_choice(first_json_object(text), _FIELD, READINGS)
 
 
 # No fallback: a reading that the model did not give is missing, never neutral.

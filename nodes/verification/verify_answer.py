@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 from pydantic import Field
@@ -18,7 +18,7 @@ from nodes.core.context import Context, Tool
 from nodes.core.facts import Fact, Row, missing, plain, whole, withheld
 from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_sentences
-from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema
+from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, read_choice
 from nodes.core.node import Column, NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import AlignedAnswer, AnswerEvidence, AnswerLine, Decision, decision
@@ -28,6 +28,7 @@ from nodes.core.yes_no import ONE_TOKEN, YES, ask_yes_or_no, yes_or_no
 from nodes.retrieval.document_records import ChosenSnippet, numbered_snippets
 from nodes.verification.negations import repeats_denial
 from nodes.verification.support import (
+    SUPPORT_WORDS,
     AnswerStatus,
     Finding,
     Signals,
@@ -42,7 +43,6 @@ from nodes.verification.text_checks import check_text, named_drugs, nearest
 from prompts import Contract
 from ranking.rankers.load import gives_logits
 from ranking.rankers.ranker import Ranker, rank_queries
-from serving.protocol.errors import InvalidReply
 from serving.protocol.messages import Message
 from serving.protocol.reply import ReplyFormat, first_json_object
 from serving.protocol.request import CallRecord
@@ -165,7 +165,7 @@ class Label(NamedTuple):
 
 def label_reply(sentence_ids: Sequence[str]) -> ReplyFormat[Label]:
     """The format `{"support": "not_stated", "sentences": []}` for the ids of a record."""
-    fields = {"support": choice_schema(get_args(Support)), "sentences": ids_schema(sentence_ids)}
+    fields = {"support": choice_schema(SUPPORT_WORDS), "sentences": ids_schema(sentence_ids)}
     return ReplyFormat(LABELLED, object_schema(fields), partial(parse_label, sentence_ids=sentence_ids))
 
 
@@ -178,10 +178,8 @@ def parse_label(text: str, sentence_ids: Sequence[str]) -> Label:
     reply = first_json_object(text)
     named = reply.get("sentences")
     ids = {as_id(item) for item in named} if isinstance(named, list) else set()
-    for support in get_args(Support):
-        if reply.get("support") == support:
-            return Label(support, [id_ for id_ in sentence_ids if id_ in ids])
-    raise InvalidReply(f"'support' must be one of {', '.join(get_args(Support))}")
+    support = read_choice(reply, "support", SUPPORT_WORDS)
+    return Label(support, [id_ for id_ in sentence_ids if id_ in ids])
 
 
 class _Asked(NamedTuple):
