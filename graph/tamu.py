@@ -142,10 +142,6 @@ class TamuRecipe(PoolRecipe):
         return self.question.interpret != "never"
 
     @property
-    def ranks(self) -> bool:
-        return self.evidence.asks_ranker and self.labels_evidence
-
-    @property
     def intent_first(self) -> bool:
         """Whether evidence demonstrations, and so labelling, wait for the intent."""
         return self.evidence.asks_model and self.evidence.intent_aware
@@ -292,7 +288,7 @@ def after_last_labels(settings: TamuRecipe) -> str:
 
 async def after_retrieval(state: TamuState, runtime: TamuRuntime) -> list[str]:
     """The votes, and a ranker's with them."""
-    ranked = ["rank_evidence"] if runtime.context.settings.ranks else []
+    ranked = [] if RANK_EVIDENCE.is_off(runtime.context.settings) else ["rank_evidence"]
     return ["label_evidence", *ranked, *side_steps(state, runtime.context)]
 
 

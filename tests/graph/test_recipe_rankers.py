@@ -9,6 +9,7 @@ import pytest
 from graph.recipe import RecipeError, check_prompts, load_recipe, make_recipe, override
 from graph.tamu import SYSTEM, TamuRecipe
 from nodes.core.recipe import Recipe
+from nodes.evidence.rank_evidence import RANK_EVIDENCE
 from nodes.evidence.settings import EvidenceSettings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
@@ -114,7 +115,7 @@ def test_a_recipe_knows_what_it_needs(
     values: dict[str, Any], ranks: bool, intent: bool, demonstrations: bool
 ) -> None:
     recipe = TamuRecipe.model_validate(values)
-    needs = (recipe.ranks, recipe.needs_intent, recipe.shows_demonstrations)
+    needs = (not RANK_EVIDENCE.is_off(recipe), recipe.needs_intent, recipe.shows_demonstrations)
     assert needs == (ranks, intent, demonstrations)
 
 
