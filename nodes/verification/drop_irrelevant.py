@@ -16,13 +16,13 @@ from pydantic import Field
 
 from cases.records import Sentence
 from cases.texts import plural
-from nodes.answer.answer_rules import split_sentences
+from nodes.answer.answer_rules import numbered_sentences
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context
 from nodes.core.facts import Fact, missing, plain, scores_by_id, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
-from nodes.core.records import Decision, decision
+from nodes.core.records import AnswerLine, Decision, decision
 from nodes.core.wording import one_line
 from nodes.core.yes_no import NO, YES, ask_yes_or_no, probability, yes_or_no
 from nodes.verification.text_checks import nearest
@@ -68,11 +68,12 @@ class DropIrrelevantUpdate(TypedDict):
     decisions: list[Decision]
 
 
-def helpful(sentences: Sequence[str], question: str, shares: Mapping[str, float], least: float) -> list[str]:
-    """Numbers of the sentences that stay; one without a reply does."""
-    numbered = [Sentence(str(number), text) for number, text in enumerate(sentences, start=1)]
-    named = nearest(question, numbered, len(numbered))
-    kept = [one.id for one in numbered if one.id in named or shares.get(one.id, 1.0) >= least]
+def helpful(
+    lines: Sequence[AnswerLine], question: str, shares: Mapping[str, float], least: float
+) -> list[str]:
+    """Ids of the sentences that stay; one without a reply does."""
+    named = nearest(question, [Sentence(line["id"], line["text"]) for line in lines], len(lines))
+    kept = [line["id"] for line in lines if line["id"] in named or shares.get(line["id"], 1.0) >= least]
     return kept or [max(shares, key=lambda id_: shares[id_])]
 
 
@@ -81,8 +82,8 @@ async def drop_irrelevant(state: DropIrrelevantInput, runtime: Runtime[Context])
     context = runtime.context
     settings = context.section(RelevanceSettings)
     assert settings.least is not None
-    sentences = split_sentences(state["answer"])
-    if len(sentences) < 2:
+    lines = numbered_sentences(state["answer"])
+    if len(lines) < 2:
         return {
             "answer": state["answer"],
             "decisions": decision("drop_irrelevant", "the answer is one sentence", {"removed": []}),
@@ -90,10 +91,10 @@ async def drop_irrelevant(state: DropIrrelevantInput, runtime: Runtime[Context])
     case = context.cases[state["case_id"]]
     question = one_line(state.get("patient_question", case.question))
     questions = {
-        str(number): context.messages(
-            "sentence_helps", {"question": question, "statement": one_line(sentence)}
+        line["id"]: context.messages(
+            "sentence_helps", {"question": question, "statement": one_line(line["text"])}
         )
-        for number, sentence in enumerate(sentences, start=1)
+        for line in lines
     }
     ballot: Ballot[float]
     if context.client.backends["verify"].weighs_choices:
@@ -107,13 +108,13 @@ async def drop_irrelevant(state: DropIrrelevantInput, runtime: Runtime[Context])
         )
         ballot = Ballot(dict(zip(questions, outcomes, strict=True)))
         shares = {id_: reply.value for id_, reply in ballot.replies.items()}
-    kept = helpful(sentences, question, shares, settings.least)
-    removed = [text for id_, text in zip(questions, sentences, strict=True) if id_ not in kept]
+    kept = helpful(lines, question, shares, settings.least)
+    removed = [line["text"] for line in lines if line["id"] not in kept]
     return {
-        "answer": " ".join(text for id_, text in zip(questions, sentences, strict=True) if id_ in kept),
+        "answer": " ".join(line["text"] for line in lines if line["id"] in kept),
         "decisions": decision(
             "drop_irrelevant",
-            f"{len(kept)} of {plural(len(sentences), 'sentence')} of the answer help to answer the question",
+            f"{len(kept)} of {plural(len(lines), 'sentence')} of the answer help to answer the question",
             {"helps": shares, "least": settings.least, "removed": removed, "missing_replies": ballot.failed},
             ballot.calls,
             flags=["removed_irrelevant"] if removed else [],

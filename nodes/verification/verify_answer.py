@@ -224,12 +224,10 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
             repeated=id_ in repeated,
         )
 
-    asked: list[_Asked] = []
     first = second = None
     if settings.check == "model" and record.note:
         if record.cited:
             first = await _ask(context, case, question, state["answer"], statements, record, record.cited)
-            asked.append(first)
         open_ = [
             line
             for line in statements
@@ -238,10 +236,9 @@ async def verify_answer(state: VerifyAnswerInput, runtime: Runtime[Context]) -> 
         ids = [one.id for one in record.note]
         if open_ and record.cited != ids:
             second = await _ask(context, case, question, state["answer"], open_, record, ids)
-            asked.append(second)
+    asked = [one for one in (first, second) if one is not None]
     findings = [
-        _finding(line, signals(line["id"], first, second), settings.rule, record, (first, second))
-        for line in lines
+        _finding(line, signals(line["id"], first, second), settings.rule, record, asked) for line in lines
     ]
     return _update(state, settings, lines, findings, asked)
 
@@ -321,12 +318,12 @@ def _demand_replies(ballot: Ballot[Label]) -> None:
 
 
 def _finding(
-    line: AnswerLine, signals: Signals, rule: SupportRule, record: Record, asked: Sequence[_Asked | None]
+    line: AnswerLine, signals: Signals, rule: SupportRule, record: Record, asked: Sequence[_Asked]
 ) -> Finding:
     support, share = judge(signals, rule)
     deciding = {id_ for fault in signals.faults for id_ in fault["sentence_ids"]}
     for one in asked:
-        if one is not None and line["id"] in one.labels:
+        if line["id"] in one.labels:
             deciding.update(one.labels[line["id"]].sentences)
     if not deciding:
         cited = _cited(record, line["id"]) if support == "supported" else []
