@@ -91,7 +91,10 @@ async def answer_exactly(state: AnswerExactlyInput, runtime: Runtime[Context]) -
     ballot = Ballot(numbered | {name: Reply("yes", "", numbered[name].calls) for name in defaulted})
     usable = f"{len(ballot.replies)} of {plural(settings.votes, 'vote')}"
     ballot.demand(len(ballot.replies), settings.votes // 2 + 1, f"{usable} gave an answer")
-    votes = [_vote(name, outcome) for name, outcome in ballot.outcomes.items()]
+    votes = [
+        ExactVote(sample=int(name), answer=outcome.value if isinstance(outcome, Reply) else None)
+        for name, outcome in ballot.outcomes.items()
+    ]
     return {
         "exact_votes": votes,
         "decisions": decision(
@@ -118,10 +121,6 @@ def _unreadable(outcomes: Mapping[str, Reply[Exact] | Failure]) -> list[str]:
         for name, outcome in outcomes.items()
         if isinstance(outcome, Failure) and outcome.error.error_class == "invalid_output"
     ]
-
-
-def _vote(sample: str, outcome: Reply[Exact] | Failure) -> ExactVote:
-    return ExactVote(sample=int(sample), answer=outcome.value if isinstance(outcome, Reply) else None)
 
 
 def shown_answer(shot: Case, settings: ExactSettings) -> str:

@@ -38,7 +38,7 @@ async def combine_rankings(state: CombineRankingsInput, runtime: Runtime[Context
     settings = runtime.context.section(DocumentSettings)
     first, second = state["cross_encoder_ranking"], state.get("llm_ranking")
     if second is None:
-        made = ranked([one["id"] for one in first], [one["score"] for one in first])[: settings.kept]
+        made = first[: settings.kept]
         because = f"{plural(len(made), 'document')} of the only ranking"
         facts: dict[str, Any] = {"ensemble": None}
     else:
