@@ -48,7 +48,7 @@ from nodes.core.records import (
     same_evidence,
 )
 from nodes.core.wording import CASE_VARIABLES, case_variables, essential_ids, one_line
-from nodes.core.written_text import Attempt, Rules, WrittenText, free_reply, write_text
+from nodes.core.written_text import Attempt, Rules, WrittenText, correction_tokens, free_reply, write_text
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
@@ -136,7 +136,7 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
         found.ids,
         _demonstration,
         reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
+        later_tokens=correction_tokens(settings),
     )
     rules = Rules(str.strip, lambda text: _faults(text, case, settings), lambda text: text)
     written = await write_text(

@@ -30,7 +30,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
-from nodes.core.written_text import Attempt, Rules, WrittenText, free_reply, write_text
+from nodes.core.written_text import Attempt, Rules, WrittenText, correction_tokens, free_reply, write_text
 from nodes.retrieval.document_records import ChosenSnippet
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
@@ -138,7 +138,7 @@ def _wording(context: Context, type_: QuestionType, hint: str) -> Wording:
         own=same | words | {"hint": hint},
         of_shot=of_shot,
         reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
+        later_tokens=correction_tokens(settings),
     )
 
 

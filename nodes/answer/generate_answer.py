@@ -16,7 +16,7 @@ from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, essential_ids, id_list, one_line
-from nodes.core.written_text import Attempt, free_reply, write_attempt
+from nodes.core.written_text import Attempt, correction_tokens, free_reply, write_attempt
 from nodes.retrieval.demonstration_search import POOL, fit_demonstrations
 from prompts import Contract
 
@@ -59,7 +59,7 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
         [one["case_id"] for one in state["answer_demonstrations"]],
         _demonstration,
         reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
+        later_tokens=correction_tokens(settings),
     )
     reply = free_reply(ANSWER_REPLY)
     outcome = await write_attempt(

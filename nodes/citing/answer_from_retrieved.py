@@ -19,7 +19,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Retrieved, decision
 from nodes.core.wording import CASE_VARIABLES, one_line
-from nodes.core.written_text import Attempt, free_reply, write_attempt
+from nodes.core.written_text import Attempt, correction_tokens, free_reply, write_attempt
 from prompts import Contract
 from serving.protocol.messages import Message
 
@@ -101,7 +101,7 @@ async def _fitted(
         [one["id"] for one in state["retrieved"]],
         render,
         reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
+        later_tokens=correction_tokens(settings),
     )
 
 

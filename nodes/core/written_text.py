@@ -71,6 +71,11 @@ class WrittenText(NamedTuple):
         return f"after the fault was quoted: {'; '.join(self.faults[-1])}" if self.faults else ""
 
 
+def correction_tokens(settings: WritingSettings) -> int:
+    """Room for later turns: two replies for each correction, the rejected attempt and the quoted faults."""
+    return 2 * settings.max_tokens * settings.corrections
+
+
 def free_reply(name: str) -> ReplyFormat[str]:
     """Free text; one that was cut off is held to its rules like any other."""
     return ReplyFormat(name=name, schema=None, parse=free_text, may_be_cut=True)

@@ -29,7 +29,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
-from nodes.core.written_text import Rules, WrittenText, free_reply, write_text
+from nodes.core.written_text import Rules, WrittenText, correction_tokens, free_reply, write_text
 from nodes.question.adopt_patient_question import NO_QUESTION
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
@@ -140,7 +140,7 @@ async def interpret_question(
         found.ids,
         _demonstration,
         reply_tokens=settings.max_tokens,
-        later_tokens=2 * settings.max_tokens * settings.corrections,
+        later_tokens=correction_tokens(settings),
     )
     written = await _write(context, case, prompt)
     stands_in = not case.question.strip()
