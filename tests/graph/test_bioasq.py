@@ -18,11 +18,9 @@ from graph.bioasq import (
     begin,
 )
 from graph.recipe import load_recipe
-from graph.system import systems
 from nodes.core.context import Context
 from runs.execute.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
-from tests.graph.test_draw import EDGE
 from tests.nodes.biomedical_builders import IDEAL, asking, question_context, says, snippet
 from tests.nodes.builders import Bench, asked, by_sample, flags, never
 
@@ -153,17 +151,6 @@ async def test_phase_a_ends_with_snippets_and_summaries_have_no_exact_answer(
     phase: str, case_id: str, following: str
 ) -> None:
     assert await after_snippets({"case_id": case_id}, runtime(phase=phase)) == following
-
-
-def test_every_route_of_the_graph_is_drawn() -> None:
-    assert "bioasq" in systems()
-    drawn = set(EDGE.findall(GRAPH.get_graph().draw_mermaid()))
-    assert {
-        ("adopt_snippets", "answer_exactly"),
-        ("adopt_snippets", "answer_ideally"),
-        ("answer_exactly", "aggregate_exact_answers"),
-        ("answer_ideally", "__end__"),
-    } <= drawn
 
 
 @pytest.mark.parametrize(

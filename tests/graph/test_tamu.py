@@ -334,10 +334,6 @@ async def test_a_failed_answer_fails_the_case(bench: Bench) -> None:
     assert (await failure(bench, replies=replies)).error_class == "connection"
 
 
-async def test_a_note_without_sentences_is_invalid_input(bench: Bench) -> None:
-    assert (await failure(bench, case(note=[]))).error_class == "invalid_input"
-
-
 async def test_a_case_longer_than_the_window_fails(bench: Bench) -> None:
     assert (await failure(bench, context_length=100)).error_class == "context_length"
 

@@ -9,12 +9,10 @@ import pytest
 
 from cases.records import Case
 from graph.recipe import load_recipe
-from graph.system import systems
 from graph.timeaware import SYSTEM, TimeawareRecipe
 from nodes.core.context import Context
 from runs.execute.case_run import run_case, successors
 from tests.graph.routes import facts_of, route
-from tests.graph.test_draw import EDGE
 from tests.nodes.builders import Bench, asked, failing, flags, never
 from tests.nodes.literature_builders import (
     ChosenVectors,
@@ -155,17 +153,6 @@ async def test_fewer_documents_ask_nothing_that_more_have_not_asked(bench: Bench
     before = len(asked(context))
     assert (await answer(shared))["verdict"] == "yes"
     assert len(asked(context)) == before
-
-
-def test_every_route_of_the_graph_is_drawn() -> None:
-    assert "timeaware" in systems()
-    drawn = set(EDGE.findall(GRAPH.get_graph().draw_mermaid()))
-    assert {
-        ("filter_documents", "aggregate_verdict"),
-        ("select_passages", "aggregate_verdict"),
-        ("aggregate_verdict", "explain_verdict"),
-        ("aggregate_verdict", "__end__"),
-    } <= drawn
 
 
 def test_the_recipe_is_the_defaults() -> None:

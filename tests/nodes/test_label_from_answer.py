@@ -8,7 +8,6 @@ from cases.records import AnswerSentence, Case, Gold
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure
 from nodes.evidence.label_from_answer import (
-    LABEL_FROM_ANSWER,
     answer_statements,
     cited_sentences,
     label_from_answer,
@@ -180,11 +179,3 @@ async def test_a_case_that_does_not_fit_fails(bench: Bench) -> None:
 
 def test_empty_answer_sentences_are_no_statements() -> None:
     assert answer_statements(answered("A.", " ", "B.")) == ["A.", "B."]
-
-
-async def test_the_node_gives_every_variable_of_its_prompts_contract(bench: Bench) -> None:
-    (contract,) = LABEL_FROM_ANSWER.prompts
-    _, context = await label(bench, ANSWERED)
-    prompt = context.prompts[contract.name]
-    assert all(prompt.uses(variable) for variable in contract.required)
-    assert "$" not in text_of(context)

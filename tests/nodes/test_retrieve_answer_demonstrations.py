@@ -115,11 +115,6 @@ async def test_the_case_itself_is_never_shown(bench: Bench) -> None:
     assert await chosen(bench, POOL[3], state={"case_id": "p4"}) == ["p3", "p2", "p1"]
 
 
-async def test_the_case_under_another_id_is_never_shown(bench: Bench) -> None:
-    twin = case("q", narrative=POOL[3].narrative, question=f"{POOL[3].question}  ")
-    assert await chosen(bench, twin) == ["p3", "p2", "p1"]
-
-
 async def test_a_case_without_clinician_question_under_another_id_is_never_shown(
     bench: Bench, tmp_path: Path
 ) -> None:
