@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -22,7 +22,7 @@ from nodes.core.scores import by_id, demand_finite, ranker_name
 from ranking.cutoffs import Cutoff, Surprise, cutoff_text, select
 from ranking.prefixes import Floats, ranking_order
 from ranking.rankers.load import gives_logits
-from ranking.rankers.prepared import Preparation, Query, preparation, retrieval_query
+from ranking.rankers.prepared import Query, preparation, retrieval_query
 from ranking.rankers.ranker import Ranker
 from ranking.rankers.similarity import SIMILARITY
 
@@ -144,8 +144,10 @@ async def retrieve_sentences(
     patient = case.narrative.strip() or state.get("patient_question", "")
 
     def work() -> tuple[Query, Ranking]:
-        query = retrieval_query(settings.query, patient, case.question, _preparation(context))
-        return query, _rank(context, case, query.text)
+        # Texts for the model stay unchanged.
+        prepare = preparation(clean=settings.clean == "heids", acronyms=context.find(ACRONYMS))
+        query = retrieval_query(settings.query, patient, case.question, prepare)
+        return query, _rank(context, query.text, [prepare(sentence.text) for sentence in case.sentences])
 
     query, ranking = await asyncio.to_thread(work)
     ids = [case.sentence_ids[position] for position in ranking.order]
@@ -177,18 +179,9 @@ async def retrieve_sentences(
     }
 
 
-def _preparation(context: Context) -> Preparation:
-    """Preparation of texts before comparison; texts for the model stay unchanged."""
-    return preparation(
-        clean=context.section(RetrievalSettings).clean == "heids", acronyms=context.find(ACRONYMS)
-    )
-
-
-def _rank(context: Context, case: Case, query: str) -> Ranking:
+def _rank(context: Context, query: str, texts: Sequence[str]) -> Ranking:
     settings = context.section(RetrievalSettings)
     retriever, reranker = context.tool(RETRIEVER), context.find(RERANKER)
-    prepare = _preparation(context)
-    texts = [prepare(sentence.text) for sentence in case.sentences]
     ranked = retriever.rank(query, texts)
     demand_finite(ranked.scores, f"ranker {retriever.identity}")
     scores = ranked.scores.astype(np.float64)
