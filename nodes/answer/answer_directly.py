@@ -48,7 +48,7 @@ from nodes.core.records import (
     same_evidence,
 )
 from nodes.core.wording import CASE_VARIABLES, case_variables, essential_ids, one_line
-from nodes.core.written_text import Attempt, Rules, WrittenText, correction_tokens, free_reply, write_text
+from nodes.core.written_text import Attempt, Rules, WrittenText, correction_tokens, write_text
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
 from retrieval.pools.compared import answer_text
@@ -144,7 +144,7 @@ async def answer_directly(state: AnswerDirectlyInput, runtime: Runtime[Context])
         case.id,
         "answer_directly",
         prompt.messages,
-        free_reply(CITED_TEXT),
+        CITED_TEXT,
         settings,
         rules,
         state.get("rejected_answers", ()),

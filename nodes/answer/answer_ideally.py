@@ -30,7 +30,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
 from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
-from nodes.core.written_text import Attempt, Rules, WrittenText, correction_tokens, free_reply, write_text
+from nodes.core.written_text import Attempt, Rules, WrittenText, correction_tokens, write_text
 from nodes.retrieval.document_records import ChosenSnippet
 from nodes.retrieval.document_settings import DocumentSettings
 from prompts import Contract
@@ -85,7 +85,7 @@ async def answer_ideally(state: AnswerIdeallyInput, runtime: Runtime[Context]) -
         case.id,
         "answer_ideally",
         prompt.messages,
-        free_reply(IDEAL_REPLY),
+        IDEAL_REPLY,
         settings,
         rules,
         state.get("rejected_answers", ()),

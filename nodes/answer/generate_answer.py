@@ -16,7 +16,7 @@ from nodes.core.facts import DROPPED_DEMONSTRATIONS, PLAIN, SHOWN_DEMONSTRATIONS
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, Shown, decision
 from nodes.core.wording import CASE_VARIABLES, case_variables, essential_ids, id_list, one_line
-from nodes.core.written_text import Attempt, correction_tokens, free_reply, write_attempt
+from nodes.core.written_text import Attempt, correction_tokens, write_attempt
 from nodes.retrieval.demonstration_search import POOL, fit_demonstrations
 from prompts import Contract
 
@@ -61,9 +61,8 @@ async def generate_answer(state: GenerateAnswerInput, runtime: Runtime[Context])
         reply_tokens=settings.max_tokens,
         later_tokens=correction_tokens(settings),
     )
-    reply = free_reply(ANSWER_REPLY)
     outcome = await write_attempt(
-        context, case.id, _prompt_name(settings), prompt.messages, reply, settings, rejected
+        context, case.id, _prompt_name(settings), prompt.messages, ANSWER_REPLY, settings, rejected
     )
     attempt_number = len(rejected) + 1
     because = f"attempt {attempt_number} with {plural(len(prompt.kept), 'demonstration')}"

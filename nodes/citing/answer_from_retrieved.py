@@ -19,7 +19,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe
 from nodes.core.records import Decision, Retrieved, decision
 from nodes.core.wording import CASE_VARIABLES, one_line
-from nodes.core.written_text import Attempt, correction_tokens, free_reply, write_attempt
+from nodes.core.written_text import Attempt, correction_tokens, write_attempt
 from prompts import Contract
 from serving.protocol.messages import Message
 
@@ -61,9 +61,7 @@ async def answer_from_retrieved(
     case = context.cases[state["case_id"]]
     rejected = state.get("rejected_answers", [])
     prompt = await _fitted(node, line, state, context)
-    outcome = await write_attempt(
-        context, case.id, node, prompt.messages, free_reply(reply), settings, rejected
-    )
+    outcome = await write_attempt(context, case.id, node, prompt.messages, reply, settings, rejected)
     chosen = set(prompt.shown)
     return {
         "draft_answer": outcome.value,

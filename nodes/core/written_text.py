@@ -76,17 +76,12 @@ def correction_tokens(settings: WritingSettings) -> int:
     return 2 * settings.max_tokens * settings.corrections
 
 
-def free_reply(name: str) -> ReplyFormat[str]:
-    """Free text; one that was cut off is held to its rules like any other."""
-    return ReplyFormat(name=name, schema=None, parse=free_text, may_be_cut=True)
-
-
 async def write_attempt(
     context: Context,
     case_id: str,
     prompt: str,
     messages: tuple[Message, ...],
-    reply: ReplyFormat[str],
+    reply: str,
     settings: AskSettings,
     rejected: Sequence[Attempt],
 ) -> Reply[str]:
@@ -97,7 +92,7 @@ async def write_attempt(
         case_id: Of the case.
         prompt: Name of the prompt, which has a correction turn.
         messages: The prompt in words.
-        reply: In free text.
+        reply: Name of the reply's format.
         settings: Of the recipe.
         rejected: Earlier attempts.
 
@@ -106,7 +101,9 @@ async def write_attempt(
     """
     for attempt in rejected:
         messages = context.corrected(prompt, messages, attempt["text"], attempt["faults"])
-    outcome = await context.ask("answer", case_id, messages, reply, settings)
+    # A text that was cut off is held to its rules like any other.
+    free = ReplyFormat(name=reply, schema=None, parse=free_text, may_be_cut=True)
+    outcome = await context.ask("answer", case_id, messages, free, settings)
     if isinstance(outcome, Failure):
         raise NodeFailure.of(outcome)
     return outcome
@@ -117,7 +114,7 @@ async def write_text(
     case_id: str,
     prompt: str,
     messages: tuple[Message, ...],
-    reply: ReplyFormat[str],
+    reply: str,
     settings: WritingSettings,
     rules: Rules,
     earlier: Sequence[Attempt] = (),
@@ -129,7 +126,7 @@ async def write_text(
         case_id: Of the case.
         prompt: Name of the prompt, which has a correction turn.
         messages: The prompt in words.
-        reply: In free text.
+        reply: Name of the reply's format.
         settings: Of the recipe.
         rules: Rules that the text must keep.
         earlier: Attempts that were sent back before, which count for no correction.

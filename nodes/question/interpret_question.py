@@ -29,7 +29,7 @@ from nodes.core.node import NodeSpec
 from nodes.core.recipe import RecipeSection
 from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
-from nodes.core.written_text import Rules, WrittenText, correction_tokens, free_reply, write_text
+from nodes.core.written_text import Rules, WrittenText, correction_tokens, write_text
 from nodes.question.adopt_patient_question import NO_QUESTION
 from nodes.retrieval.demonstration_search import POOL, choose, fit_demonstrations
 from prompts import Contract
@@ -178,7 +178,7 @@ async def _write(context: Context, case: Case, prompt: Fitted) -> WrittenText:
         lambda text: cut_question(text, settings.max_words),
     )
     written = await write_text(
-        context, case.id, "interpret_question", prompt.messages, free_reply(QUESTION_REPLY), settings, rules
+        context, case.id, "interpret_question", prompt.messages, QUESTION_REPLY, settings, rules
     )
     if not written.text:
         raise NodeFailure(

@@ -20,7 +20,7 @@ from nodes.core.fitting import fit_prompt
 from nodes.core.node import NodeSpec
 from nodes.core.records import Decision, decision, raised
 from nodes.core.wording import one_line
-from nodes.core.written_text import free_reply, write_attempt
+from nodes.core.written_text import write_attempt
 from nodes.reading.settings import VerdictSettings
 from nodes.retrieval.document_records import EvidencePassage
 from prompts import Contract
@@ -109,7 +109,7 @@ async def explain_verdict(state: ExplainVerdictInput, runtime: Runtime[Context])
 
     prompt = await fit_prompt(context.client, "answer", list(read), render, reply_tokens=settings.max_tokens)
     outcome = await write_attempt(
-        context, case.id, "explain_verdict", prompt.messages, free_reply(EXPLANATION_REPLY), settings, ()
+        context, case.id, "explain_verdict", prompt.messages, EXPLANATION_REPLY, settings, ()
     )
     checked = check_citations(outcome.value, prompt.kept)
     return {
