@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from cases.biomedical import QuestionType
 from cases.load import find_cases, packaged_path
@@ -21,11 +21,9 @@ from nodes.retrieval.document_settings import DocumentSettings
 from nodes.retrieval.document_texts import CORPUS, DOCUMENT_RERANKER, INDEX
 from ranking.encoding.vectors import EncoderVectors, shared_vectors
 from ranking.rankers.load import load_ranker
+from retrieval.protocols import DenseIndex, DocumentCollection
 from storage.errors import InputError
 from weights.loading import loading
-
-if TYPE_CHECKING:
-    from retrieval.protocols import DenseIndex, DocumentCollection
 
 
 class SearchedDocuments(Resource):
