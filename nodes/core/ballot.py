@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from nodes.core.failure import NodeFailure
 from nodes.core.records import raised
+from serving.protocol.errors import CallError
 from serving.protocol.request import CallRecord, Failure, Reply
 
 T = TypeVar("T")
@@ -52,6 +53,21 @@ class Ballot(Generic[T]):
     @property
     def flags(self) -> list[str]:
         return raised(missing_votes=self.failures, incomplete_replies=self.completed)
+
+    @property
+    def retriable(self) -> list[CallError]:
+        """Errors after which asking again may help; a refusal or an unreadable reply would come again."""
+        errors = (one.error for one in self.failures.values())
+        return [one for one in errors if one.error_class not in ("refusal", "invalid_output")]
+
+    def demand_final(self) -> None:
+        """Go on only without what a retry may bring: it must not look like what the model cannot give.
+
+        Raises:
+            NodeFailure: A call failed that a retry may answer.
+        """
+        for error in self.retriable:
+            raise NodeFailure(error.error_class, str(error), self.calls)
 
     def demand(self, got: int, needed: int, found: str) -> None:
         """Go on only with enough.

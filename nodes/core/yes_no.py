@@ -62,10 +62,8 @@ async def ask_yes_or_no(
         *(_ask(context, role, case_id, messages, reply) for messages in questions.values())
     )
     ballot = Ballot(dict(zip(questions, map(_weighed, outcomes), strict=True)))
-    errors = [one.error for one in ballot.failures.values()]
-    fatal = [one for one in errors if one.error_class not in ("refusal", "invalid_output")]
-    if fatal or len(ballot.replies) < at_least:
-        error = (fatal or errors)[0]
+    if ballot.retriable or len(ballot.replies) < at_least:
+        error = (ballot.retriable or [one.error for one in ballot.failures.values()])[0]
         raise NodeFailure(
             error.error_class, f"{len(ballot.replies)} of {len(questions)} {counted}: {error}", ballot.calls
         )

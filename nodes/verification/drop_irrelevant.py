@@ -107,6 +107,7 @@ async def drop_irrelevant(state: DropIrrelevantInput, runtime: Runtime[Context])
             *(context.ask("verify", case.id, one, _SAID, settings) for one in questions.values())
         )
         ballot = Ballot(dict(zip(questions, outcomes, strict=True)))
+        ballot.demand_final()
         shares = {id_: reply.value for id_, reply in ballot.replies.items()}
     kept = helpful(lines, question, shares, settings.least)
     removed = [line["text"] for line in lines if line["id"] not in kept]

@@ -16,7 +16,6 @@ from nodes.answer.answer_rules import numbered_sentences
 from nodes.core.ballot import Ballot
 from nodes.core.context import Context, Tool
 from nodes.core.facts import Fact, Row, missing, plain, whole, withheld
-from nodes.core.failure import NodeFailure
 from nodes.core.fitting import fit_sentences
 from nodes.core.json_reply import as_id, choice_schema, ids_schema, object_schema, read_choice
 from nodes.core.node import Column, NodeSpec
@@ -305,16 +304,9 @@ async def _ask(
         )
     )
     labelled: Ballot[Label] = Ballot(dict(zip(questions, outcomes, strict=True)))
-    _demand_replies(labelled)
+    labelled.demand_final()
     labels = {id_: reply.value for id_, reply in labelled.replies.items()}
     return _Asked({}, labels, labelled.failed, labelled.calls)
-
-
-def _demand_replies(ballot: Ballot[Label]) -> None:
-    """A label that a retry may bring must not look like one that the model cannot give."""
-    for failure in ballot.failures.values():
-        if failure.error.error_class not in ("refusal", "invalid_output"):
-            raise NodeFailure(failure.error.error_class, str(failure.error), ballot.calls)
 
 
 def _finding(

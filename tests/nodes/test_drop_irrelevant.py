@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nodes.core.context import Context
+from nodes.core.failure import NodeFailure
 from nodes.verification.drop_irrelevant import DROP_IRRELEVANT, drop_irrelevant
 from serving.backends.scripted import ScriptedCall
 from tests.nodes.builders import Bench, asked, facts, failing, flags, run_node, script
@@ -73,3 +74,9 @@ async def test_a_sentence_without_a_reply_stays(bench: Bench, weighs: bool) -> N
     update = await run_node(drop_irrelevant, STATE, checking(bench, refuses, weighs=weighs))
     assert update["answer"] == STATE["answer"]
     assert set(facts(update)["missing_replies"]) == {"2"}
+
+
+@pytest.mark.parametrize("weighs", [True, False])
+async def test_a_call_that_a_retry_may_answer_fails_the_case(bench: Bench, weighs: bool) -> None:
+    with pytest.raises(NodeFailure, match="scripted timeout"):
+        await run_node(drop_irrelevant, STATE, checking(bench, failing("timeout"), weighs=weighs))
