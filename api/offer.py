@@ -10,7 +10,7 @@ from typing import Any, get_args
 from api.jobs import Record
 from api.problems import Refused
 from cases.definitions import Section
-from graph.recipe import RecipeError, load_recipe, override
+from graph.recipe import RecipeError, load_recipe, located, override
 from nodes.core.recipe import Recipe
 from runs.execute.assemble import Request
 from serving.protocol.model_name import ModelName, Role, assign_roles
@@ -136,7 +136,7 @@ class Offer:
         origin = self.recipes[record.recipe]
         return Request(
             recipe=override(load_recipe(origin), record.settings, origin),
-            recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
+            recipe_origin=located(origin),
             inputs=(cases,),
             keys=(),
             models=self.assigned(record.model),

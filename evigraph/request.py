@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from graph.recipe import load_recipe, override
+from graph.recipe import load_recipe, located, override
 from runs.execute.assemble import Request
 from serving.backends.python_model import name_of
 from serving.policy.gate import choose
@@ -37,7 +37,7 @@ def make_request(
     loaded = load_recipe(recipe)
     return Request(
         recipe=override(loaded, settings or {}, recipe),
-        recipe_origin=str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe,
+        recipe_origin=located(recipe),
         inputs=tuple(inputs),
         keys=tuple(keys),
         models=models_by_role(model, loaded.models),

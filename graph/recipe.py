@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from cases.definitions import DefinitionKind
@@ -20,6 +21,7 @@ __all__ = (
     "check_prompts",
     "differing_fields",
     "load_recipe",
+    "located",
     "make_recipe",
     "option_fields",
     "override",
@@ -39,6 +41,11 @@ def load_recipe(name_or_path: str) -> Recipe:
         RecipeError: It does not exist, is not YAML, or has an unknown field or a wrong value.
     """
     return make_recipe(RECIPES.read(name_or_path).values, name_or_path)
+
+
+def located(name_or_path: str) -> str:
+    """The unchanged name of a packaged recipe, or a file's absolute path, as runs record it."""
+    return str(Path(name_or_path).resolve()) if Path(name_or_path).is_file() else name_or_path
 
 
 def make_recipe(values: Mapping[str, Any], origin: str) -> Recipe:

@@ -99,14 +99,14 @@ def optimise(
     from evals.optimisation.run import optimise as search
     from evals.optimisation.space import Given
     from evals.optimisation.split import CaseFiles
-    from graph.recipe import load_recipe, override
+    from graph.recipe import load_recipe, located, override
     from runs.execute.batch import Options
     from serving.protocol.model_name import assign_roles
 
     loaded = load_recipe(recipe)
     loaded = override(loaded, effort_values(effort or (), loaded.effort), recipe)
     wanted = Wanted(
-        given=Given(str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe, loaded),
+        given=Given(located(recipe), loaded),
         files=CaseFiles(tuple(cases), tuple(key or ())),
         models=assign_roles(model or [], loaded.models),
         budget=budget,

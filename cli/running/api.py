@@ -203,7 +203,7 @@ def _offer(
         ModelError, RecipeError: A model or a recipe cannot be used.
     """
     from api.offer import Offer
-    from graph.recipe import FLAGSHIP
+    from graph.recipe import FLAGSHIP, located
     from serving.protocol.model_name import parse_model_name
 
     named: dict[str, str] = {}
@@ -219,7 +219,7 @@ def _offer(
         name = Path(origin).stem if Path(origin).is_file() else origin
         if name in found:
             raise typer.BadParameter(f"{name!r} names two recipes; rename a file", param_hint="--recipe")
-        found[name] = str(Path(origin).resolve()) if Path(origin).is_file() else origin
+        found[name] = located(origin)
     allowed: dict[str, list[str]] = {}
     for given in settings:
         field, _, words = given.partition("=")

@@ -90,7 +90,7 @@ def ask(
     """
     from cases.formats.plain_jsonl import write_jsonl
     from cli.session import until_signal
-    from graph.recipe import load_recipe, override
+    from graph.recipe import load_recipe, located, override
     from runs.execute.assemble import Request
     from runs.execute.sessions import start
     from runs.record.manifest import quoted
@@ -114,7 +114,7 @@ def ask(
     write_jsonl(folder / FILE, [case])
     request = Request(
         recipe=loaded,
-        recipe_origin=str(Path(recipe).resolve()) if Path(recipe).is_file() else recipe,
+        recipe_origin=located(recipe),
         inputs=(folder / FILE,),
         keys=(),
         models=models,

@@ -158,6 +158,7 @@ def run(
     from cases.load import find_cases
     from cli.session import run_session
     from graph.recipe import RecipeError, load_recipe, option_fields, override, unused_option
+    from graph.recipe import located as located_recipe
     from graph.system import find_system
     from nodes.reading.settings import located_reader
     from prompts.versions import located as located_prompts
@@ -203,7 +204,7 @@ def run(
     find_cases([path for path in cases if path.suffix.lower() in NOTE_SUFFIXES])
     request = Request(
         recipe=wanted,
-        recipe_origin=str(Path(origin).resolve()) if Path(origin).is_file() else origin,
+        recipe_origin=located_recipe(origin),
         inputs=tuple(cases),
         keys=tuple(key or ()),
         models=assign_roles(model or [], loaded.models),
