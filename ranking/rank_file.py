@@ -20,7 +20,7 @@ from ranking.examples import Example
 from ranking.prefixes import checked_scores
 from ranking.rankers.ranker import Ranked, Ranker, rank_queries
 from storage.errors import InputError
-from storage.files import end_of_whole_lines, json_bytes, write_atomically
+from storage.files import end_of_whole_lines, json_bytes, write_all, write_atomically
 
 _DIGITS = 6
 
@@ -152,10 +152,8 @@ class PartialFile:
             InputError: It cannot be written.
         """
         end = self._file.tell()
-        rest = memoryview(json_bytes(fields))
         try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            write_all(self._file, json_bytes(fields))
         except OSError as error:
             os.ftruncate(self._file.fileno(), end)
             raise InputError(self.partial, f"cannot be written: {error.strerror or error}") from error
