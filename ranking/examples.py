@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -97,21 +97,30 @@ def data_sha256(examples: Sequence[Example]) -> str:
     return digest.hexdigest()
 
 
+def labelled_by_id(examples: Iterable[Example]) -> list[Example]:
+    """What is split for training: the examples that have labels, whatever the order of their files."""
+    return sorted((one for one in examples if one.labels is not None), key=lambda one: one.id)
+
+
+def groups_sha256(examples: Iterable[Example]) -> str:
+    """Digest of the sorted names of their groups."""
+    groups = sorted({example.group for example in examples})
+    return hashlib.sha256(json.dumps(groups).encode()).hexdigest()
+
+
 def held_out_examples(
-    examples: Sequence[Example], share: float, seed: int, groups_sha256: str
+    examples: Sequence[Example], share: float, seed: int, expected_groups: str
 ) -> list[Example]:
-    """The labelled examples of the held-out groups.
+    """The labelled examples of the held-out groups, whose `groups_sha256` was recorded.
 
     Raises:
         RankerError: The same split of these examples holds other groups out, so they are other data.
     """
-    labelled = sorted((one for one in examples if one.labels is not None), key=lambda one: one.id)
     try:
-        found = split(labelled, share, seed).held_out
+        found = split(labelled_by_id(examples), share, seed).held_out
     except ValueError as error:
         raise RankerError(f"no held-out examples in these data: {error}") from None
-    groups = sorted({example.group for example in found})
-    if hashlib.sha256(json.dumps(groups).encode()).hexdigest() != groups_sha256:
+    if groups_sha256(found) != expected_groups:
         raise RankerError(
             "these are not the data that the ranker was trained on: the same split holds other examples out;"
             " give the same files, or take --split all"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 import random
 import shutil
@@ -20,7 +18,7 @@ from cases.texts import plural
 from ranking.encoding.device import choose_placement, resolve_precision
 from ranking.encoding.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
-from ranking.examples import Example, Split, data_sha256, split
+from ranking.examples import Example, Split, data_sha256, groups_sha256, labelled_by_id, split
 from ranking.models.fusions import build_model
 from ranking.noise import add_noise
 from ranking.rankers.checkpoint import (
@@ -148,7 +146,7 @@ def train(
 
 
 def _split(examples: Sequence[Example], recipe: TrainingRecipe) -> Split:
-    labelled = sorted((one for one in examples if one.labels is not None), key=lambda one: one.id)
+    labelled = labelled_by_id(examples)
     if not labelled:
         raise RankerError(
             f"none of {plural(len(examples), 'example')} has labels: there is nothing to learn from"
@@ -292,7 +290,6 @@ def _manifest(
 ) -> RankerManifest:
     recipe, best = job.recipe, session.position.best
     assert best is not None
-    groups = {example.group for example in divided.held_out}
     pretraining = parts.get("pretrain")
     return RankerManifest(
         name=job.name,
@@ -303,8 +300,8 @@ def _manifest(
             name="held_out",
             share=recipe.split.held_out,
             seed=recipe.split.seed,
-            groups_sha256=hashlib.sha256(json.dumps(sorted(groups)).encode()).hexdigest(),
-            groups=len(groups),
+            groups_sha256=groups_sha256(divided.held_out),
+            groups=len({example.group for example in divided.held_out}),
             examples=len(divided.held_out),
         ),
         data=parts["train"].record,
