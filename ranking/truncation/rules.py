@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ranking.prefixes import Floats
-from ranking.truncation.tails import Tail, fit_tail, released_theta
+from ranking.truncation.tails import Tail, fit_tail, misfit_of, released_theta
 
 MAX_WINDOWS = 128
 """Fits of one list; of longer ones, windows are tried at equal distances."""
@@ -163,17 +163,14 @@ def surprises(excesses: Floats, theta: float, xi: float) -> Floats:
 
 
 def _window(excesses: Floats) -> tuple[float, float, float]:
-    """Theta, xi, and the misfit W2 of Cramér and von Mises (Choulakian and Stephens 2001)."""
-    size = excesses.size
+    """Theta, xi, and the misfit W2."""
     if excesses[-1] == 0:
         # Nothing to fit, and nothing that fits worse than anything else.
         return 0.0, 1.0, 0.0
     theta = released_theta(excesses)
     logs = np.log1p(-theta * excesses)
     xi = float(logs.mean())
-    expected = (2 * np.arange(1, size + 1) - 1) / (2 * size)
-    missed = -np.expm1(-logs / xi) - expected
-    return theta, xi, float(missed @ missed) + 1 / (12 * size)
+    return theta, xi, misfit_of(-np.expm1(-logs / xi))
 
 
 MIN_SCORES = 8

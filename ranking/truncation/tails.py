@@ -168,11 +168,15 @@ class Tail(NamedTuple):
         return np.asarray(logs / self.shape)
 
     def misfit(self, excesses: Floats) -> float:
-        """W2 of Cramér and von Mises (Choulakian and Stephens 2001), of ascending excesses."""
-        size = excesses.size
-        reached = -np.expm1(-self.minus_log_survival(excesses))
-        missed = reached - (2 * np.arange(1, size + 1) - 1) / (2 * size)
-        return float(missed @ missed) + 1 / (12 * size)
+        """W2 of ascending excesses."""
+        return misfit_of(-np.expm1(-self.minus_log_survival(excesses)))
+
+
+def misfit_of(reached: Floats) -> float:
+    """W2 of Cramér and von Mises (Choulakian and Stephens 2001), of F at ascending excesses."""
+    size = reached.size
+    missed = reached - (2 * np.arange(1, size + 1) - 1) / (2 * size)
+    return float(missed @ missed) + 1 / (12 * size)
 
 
 def fit_tail(excesses: Floats) -> Tail:
