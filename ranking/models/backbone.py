@@ -36,12 +36,12 @@ class States(NamedTuple):
 class Backbone(nn.Module):
     """A transformers encoder that is given lists of token ids."""
 
-    def __init__(self, encoder: Encoder, token_budget: int = TOKEN_BUDGET) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.model
         self.layout = read_layout(encoder.tokenizer)
         self.hidden_size = encoder.hidden_size
-        self.token_budget = token_budget
+        self.token_budget = TOKEN_BUDGET
         config = encoder.model.config
         self.heads = int(getattr(config, "num_attention_heads", 1))
         self.max_positions = _max_positions(config)

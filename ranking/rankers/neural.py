@@ -46,14 +46,14 @@ class NeuralRanker:
         precision: Precision = "float32",
     ) -> None:
         self.manifest = manifest
-        self._model = model.to(choose_placement().device).eval()
+        self._device = choose_placement().device
+        self._model = model.to(self._device).eval()
         self._tokenizer = encoder.tokenizer
         self.sources: SourceCache[_Encoded] | None = None
         if model.source_type is not None:
             self.sources = SourceCache(
                 _packed, self._unpacked, size=lambda document: int(document.source.nbytes)
             )
-        self._device = choose_placement().device
         self._precision = resolve_precision(precision, self._device)
         self._lock = threading.Lock()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import torch
 from torch import nn
 
-from ranking.encoding.device import autocast
+from ranking.encoding.device import Multiplied, autocast
 from ranking.errors import RankerError
 from ranking.rankers.checkpoint import save_weights
 from ranking.training.documents import Document, query_groups
@@ -148,7 +149,7 @@ class Session:
 
     recipe: TrainingRecipe
     device: torch.device
-    precision: Literal["float32", "bfloat16"]
+    precision: Multiplied
     folder: Path
     position: Position
     resumed: bool
@@ -244,9 +245,9 @@ def _loss(scores: Tensor, labels: Sequence[bool], objective: ObjectiveSettings) 
 def _require_finite(
     loss: float, norm: float, document: Document, plan: PhasePlan, position: Position
 ) -> None:
-    kind = "loss" if loss != loss or loss in {float("inf"), float("-inf")} else "gradient"
-    if kind == "gradient" and norm == norm and norm != float("inf"):
+    if math.isfinite(loss) and math.isfinite(norm):
         return
+    kind = "gradient" if math.isfinite(loss) else "loss"
     step = position.epoch * len(plan.documents) + position.step + 1
     others = len(document.examples) - 1
     also = f" or one of {others} others of its document" if others else ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
 
 from cases.definitions import Section
 from ranking.cutoffs import Cutoff
-from ranking.encoding.device import autocast
+from ranking.encoding.device import Multiplied, autocast
 from ranking.errors import RankerError
 from ranking.measures import average_precision_of_scores
 from ranking.training.documents import Document, query_groups
@@ -60,7 +60,7 @@ def validate(
     documents: Sequence[Document],
     rule: CutoffRule,
     max_pairs: int,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    precision: Multiplied = "float32",
 ) -> Validation:
     """Score the held-out documents once, in evaluation mode; from the scores come all figures and cut-offs.
 
