@@ -23,6 +23,7 @@ from cases.documents import Document
 from cases.texts import plural
 from evals.bench.benchmark import BenchError, Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
+from retrieval.building import bytes_in
 from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.postings import K1, B, terms
@@ -215,7 +216,7 @@ def run(source: Path, folder: Path, part_size: int, questions_file: Path) -> dic
         "seconds": round(building.wall[0], 2),
         "processor_seconds": round(building.processor[0], 2),
         "peak_mb": round(peak_mb(), 1),
-        "disk_bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        "disk_bytes": bytes_in(folder),
     }
     corpus = Corpus.open(folder)
     asked = json.loads(questions_file.read_text("utf-8"))

@@ -19,6 +19,7 @@ import numpy as np
 from evals.bench.benchmark import Part, Report, Result
 from evals.bench.measuring import Times, peak_mb, run_child, scratch_folder, turns
 from ranking.encoding.vectors import Vectors
+from retrieval.building import bytes_in
 from retrieval.embeddings import Embedder, connect_embedder, normalise
 from retrieval.index import figures
 from retrieval.index.build import passage
@@ -206,7 +207,7 @@ def run(base: Path, store_name: str, size: int, folder: Path) -> dict[str, Any]:
         "vectors": size,
         "seconds": round(sum(storing.wall), 2),
         "processor_seconds": round(sum(storing.processor), 2),
-        "disk_bytes": figures.bytes_in(folder),
+        "disk_bytes": bytes_in(folder),
         "peak_mb": round(peak_mb(), 1),
         "query_ms": found.query_ms,
         "query_p95_ms": found.query_p95_ms,

@@ -162,6 +162,11 @@ def building(folder: Path, kind: type[BuildManifest], others: Iterable[str] = ()
         raise InputError(folder, f"cannot be written: {error.strerror or error}", remedy) from error
 
 
+def bytes_in(folder: Path) -> int:
+    """Total bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Versions of the packages that are installed."""
     found = {}

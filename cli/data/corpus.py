@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retrieval.building import Built
     from retrieval.building import Progress as Step
     from retrieval.corpus.corpus import Corpus
-    from retrieval.corpus.manifest import Manifest
+    from retrieval.corpus.manifest import Manifest, Tally
     from retrieval.protocols import Hit
 
 corpus = typer.Typer(
@@ -184,12 +184,12 @@ def _what(manifest: Manifest) -> str:
 
 
 def _rows(manifest: Manifest, folder: Path) -> list[tuple[str, str]]:
+    from retrieval.building import bytes_in
+
     tally, settings = manifest.tally, manifest.settings
-    bytes_on_disk = _summary(manifest, folder)["bytes"]
-    skipped = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
     return [
         ("files", f"{len(manifest.sources):,}, such as {manifest.sources[0].path}"),
-        ("skipped", skipped or "nothing"),
+        ("skipped", _skipped(tally) or "nothing"),
         ("without year", f"{tally.without_year:,}"),
         ("with citations", f"{tally.with_citations:,}"),
         ("words", f"{manifest.terms:,} different, {manifest.mean_length:,.1f} a document"),
@@ -198,8 +198,12 @@ def _rows(manifest: Manifest, folder: Path) -> list[tuple[str, str]]:
             f"BM25, k1 {settings.k1}, b {settings.b}, words of at least"
             f" {plural(settings.min_df, 'document')}",
         ),
-        ("on disk", f"{size(bytes_on_disk)} in {manifest.parts:,} parts"),
+        ("on disk", f"{size(bytes_in(folder))} in {manifest.parts:,} parts"),
     ]
+
+
+def _skipped(tally: Tally) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
 
 
 def size(count: float) -> str:
@@ -212,12 +216,13 @@ def size(count: float) -> str:
 
 def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
     """Fields of the manifest that people and programs ask for, and the bytes on disk."""
+    from retrieval.building import bytes_in
+
     kept = {"settings", "tally", "parts", "terms", "postings", "mean_length", "versions"}
-    bytes_on_disk = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return {
         **manifest.model_dump(include=kept),
         "files": [source.path for source in manifest.sources],
-        "bytes": bytes_on_disk,
+        "bytes": bytes_in(folder),
     }
 
 
@@ -228,7 +233,6 @@ def _print_faults(manifest: Manifest, folder: Path) -> None:
         return
     for fault in (*tally.damaged, *tally.faults[:_FAULTS_SHOWN]):
         print_message(f"skipped: {fault}", soft_wrap=True)
-    counts = ", ".join(f"{count:,} {reason}" for reason, count in sorted(tally.skipped.items()))
     kept = len(tally.faults)
     more = f"; the first {kept} are in {folder}/corpus.json" if kept > _FAULTS_SHOWN else ""
-    print_message(f"{plural(total, 'record')} skipped: {counts}{more}", soft_wrap=True)
+    print_message(f"{plural(total, 'record')} skipped: {_skipped(tally)}{more}", soft_wrap=True)

@@ -191,7 +191,7 @@ def _what(manifest: Manifest) -> str:
 
 def _summary(manifest: Manifest, folder: Path) -> dict[str, Any]:
     """The manifest, but for what only the build needs, and the bytes on disk."""
-    from retrieval.index.figures import bytes_in
+    from retrieval.building import bytes_in
 
     return {
         **manifest.model_dump(exclude={"format", "passages", "complete", "collection"}),

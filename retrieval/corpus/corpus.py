@@ -71,7 +71,10 @@ class Corpus:
 
         None of them has score 0, so there may be fewer, and none for a query of stop words alone.
         """
-        found = self.find(terms(query), k)
+        return self.hits(self.find(terms(query), k))
+
+    def hits(self, found: Found) -> list[Hit]:
+        """What a search found, with its texts."""
         pairs = zip(found.numbers.tolist(), found.scores.tolist(), strict=True)
         return [Hit(rank, score, self.read(number)) for rank, (number, score) in enumerate(pairs, start=1)]
 

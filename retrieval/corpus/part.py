@@ -50,9 +50,6 @@ class DocumentReader:
         block, row = divmod(number, _BLOCK)
         return _document(self._block(block)[row])
 
-    def __iter__(self) -> Iterator[Document]:
-        return self.since(0)
-
     def since(self, number: int) -> Iterator[Document]:
         """The documents from this one on."""
         first, row = divmod(number, _BLOCK)

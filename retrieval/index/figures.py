@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -80,8 +79,3 @@ def questions(corpus: Corpus, count: int) -> list[str]:
     documents = (corpus.read(number) for number in range(0, len(corpus), step))
     texts = [document.title or document.text.split(". ")[0] for document in documents]
     return texts[:count]
-
-
-def bytes_in(folder: Path) -> int:
-    """Total bytes of the files in a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -14,7 +14,7 @@ from retrieval.embeddings import Embedder, connect_embedder
 from retrieval.index.connect_store import connect_store
 from retrieval.index.manifest import IndexedCorpus, Manifest
 from retrieval.index.store import VectorStore
-from retrieval.protocols import Found, Hit
+from retrieval.protocols import Hit
 from storage.errors import InputError
 
 
@@ -72,19 +72,13 @@ class Index:
             return []
         vector = await self._embedder.aembed([query])
         (found,) = await asyncio.to_thread(self.store.search, vector, min(k, len(self)))
-        return await asyncio.to_thread(self._read, found)
+        return await asyncio.to_thread(self.corpus.hits, found)
 
     async def aembed(self, queries: list[str]) -> Vectors:
         return await self._embedder.aembed(queries)
 
     def close(self) -> None:
         self.store.close()
-
-    def _read(self, found: Found) -> list[Hit]:
-        pairs = zip(found.numbers.tolist(), found.scores.tolist(), strict=True)
-        return [
-            Hit(rank, score, self.corpus.read(number)) for rank, (number, score) in enumerate(pairs, start=1)
-        ]
 
 
 def open_corpus(folder: Path, manifest: Manifest) -> Corpus:
