@@ -24,8 +24,6 @@ from retrieval.pools.compared import View, answer_text, evidence_text, fingerpri
 from serving.protocol.errors import ModelError
 from storage.private import private_folder
 
-Source = LabelSource
-
 REVIEWED = "reviewed"
 """Source of a demonstration whose gold comes from reviews of a run."""
 
@@ -71,7 +69,7 @@ async def build_pool(
     folder: Path,
     cases: Iterable[Case],
     embedder: Embedder,
-    source: Source | None = None,
+    source: LabelSource | None = None,
     reviewed: Collection[str] = (),
 ) -> int:
     """Build a pool of annotated cases; an existing one is replaced at the very end.
@@ -110,7 +108,7 @@ async def build_pool(
     return len(ordered)
 
 
-def _from_source(case: Case, source: Source | None) -> Case:
+def _from_source(case: Case, source: LabelSource | None) -> Case:
     if source is None:
         return case
     if source == "gold" and case.gold.label_source == "weak":

@@ -70,8 +70,7 @@ class ExactView:
     ) -> list[Neighbour]:
         if not self._ids:
             return []
-        # Equal texts differ in the last bit of a matrix product; rounded, they are ties again, and a
-        # stable sort over rows in the order of ids breaks them by id.
+        # Rows are in the order of ids, so a stable sort breaks ties by id.
         distances = np.round(1.0 - self._vectors @ vector, DIGITS)
         ranked = np.argsort(distances, kind="stable")
         fitting = (

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 
 from cases.formats.archehr_key import read_archehr_key, write_archehr_key
 from cases.load import find_cases
-from cases.records import Case, Gold, Intent, InvalidCase, Label, RiskLevel
+from cases.records import Case, Gold, Intent, InvalidCase, Label, LabelSource, RiskLevel
 from cases.texts import plural
 from graph.note_resources import open_pool
 from graph.system import find_system, systems
@@ -20,7 +20,7 @@ from nodes.core.recipe import Recipe
 from nodes.question.classify_intent import CLASSIFY_INTENT, IntentSettings, classify_intent
 from prompts import load_prompts
 from retrieval.embeddings import connect_embedder
-from retrieval.pools.folder import MANIFEST, REVIEWED, Source, build_pool
+from retrieval.pools.folder import MANIFEST, REVIEWED, build_pool
 from runs.execute.assemble import Report, connect_roles
 from runs.execute.servers import Servers
 from runs.record.folder import Line, RunFolder
@@ -61,7 +61,7 @@ async def build_from_files(
     embedding: str,
     models: Sequence[str],
     effort: Effort | None = None,
-    source: Source | None,
+    source: LabelSource | None,
     report: Report,
 ) -> Built:
     """Build a pool of the cases that have labels or an answer; the others are left out, and counted.

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, Phrase, Sentence
+from cases.records import INTENTS, AnswerSentence, Case, Gold, Intent, LabelSource, Phrase, Sentence
 from ranking.encoding.vectors import Vectors
 from retrieval.embeddings import LexicalEmbedder
 from retrieval.pools import folder as pool_folder
 from retrieval.pools.compared import View, answer_text, evidence_text
-from retrieval.pools.folder import Source, build_pool
+from retrieval.pools.folder import build_pool
 from retrieval.pools.neighbours import Neighbour
 from retrieval.pools.pool import DemonstrationPool
 from serving.protocol.errors import ModelError
@@ -75,7 +75,7 @@ def some_cases(count: int) -> list[Case]:
     return cases
 
 
-async def pool_of(folder: Path, cases: Sequence[Case], source: Source = "gold") -> DemonstrationPool:
+async def pool_of(folder: Path, cases: Sequence[Case], source: LabelSource = "gold") -> DemonstrationPool:
     assert await build_pool(folder, cases, EMBEDDER, source) == len(cases)
     return DemonstrationPool(folder, EMBEDDER)
 
