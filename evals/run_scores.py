@@ -11,7 +11,7 @@ from cases.load import find_cases, sort_keys
 from cases.records import InvalidCase
 from cases.submissions.archehr import Prediction, Task
 from cases.submissions.bioasq import BioasqPrediction, looks_like_bioasq, read_answers
-from cases.submissions.container import read_entries
+from cases.submissions.container import open_submission
 from cases.submissions.task import TaskName
 from cases.submissions.tasks import ARCHEHR, BIOASQ, guess_task
 from cases.texts import plural
@@ -172,7 +172,7 @@ def score_submission(path: Path, **asked: Unpack[Asked]) -> list[ScoredTask]:
         case None if family_of(path) == "questions":
             pass
         case _:
-            found = task or guess_task(read_entries(path))
+            found = task or guess_task(open_submission(path).demand_entries(path))
             if found is None:
                 fault = "its form does not tell which task it is for; name it: --task TASK"
                 raise ScoringError(f"{path}: {fault}")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from cases.submissions.task import Fault, Opened, named
-from storage.errors import InputError
 from storage.files import json_bytes, whole
 
 MEMBER = "submission.json"
@@ -43,18 +42,6 @@ def open_submission(path: Path) -> Opened:
         return Opened(_entries(content), faults)
     except _Refused as refused:
         return Opened(None, (refused.fault, *faults))
-
-
-def read_entries(path: Path) -> list[object]:
-    """Read the entries of a submission, not yet checked.
-
-    Raises:
-        InputError: The official scorer could not read the file either.
-    """
-    found = open_submission(path)
-    if found.entries is None:
-        raise InputError(path, found.faults[0].line, found.faults[0].remedy)
-    return found.entries
 
 
 def packed(entries: Sequence[object], suffix: str) -> bytes:

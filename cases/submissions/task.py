@@ -81,6 +81,16 @@ class Opened:
     entries: list[object] | None
     faults: tuple[Fault, ...] = ()
 
+    def demand_entries(self, path: Path) -> list[object]:
+        """The entries, not yet checked.
+
+        Raises:
+            InputError: There are none; names the file.
+        """
+        if self.entries is None:
+            raise InputError(path, self.faults[0].line, self.faults[0].remedy)
+        return self.entries
+
 
 class Words(NamedTuple):
     """The words for submissions to a family of tasks.
@@ -184,11 +194,8 @@ class SubmissionTask(ABC, Generic[P, K]):
             InputError: Faults that make the official loader raise. Unknown ids do not: they show only against
                 the key.
         """
-        opened = self.open(path)
-        if opened.entries is None:
-            raise InputError(path, opened.faults[0].line, opened.faults[0].remedy)
         predictions = []
-        for number, entry in enumerate(opened.entries, start=1):
+        for number, entry in enumerate(self.open(path).demand_entries(path), start=1):
             faults = self.form_faults(entry, number)
             if faults:
                 raise InputError(path, faults[0].line, faults[0].remedy)

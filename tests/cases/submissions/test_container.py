@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from cases.submissions.container import open_submission, read_entries
+from cases.submissions.container import open_submission
 from storage.errors import InputError
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(InputError) as caught:
-        read_entries(path)
     opened = open_submission(path)
+    with pytest.raises(InputError) as caught:
+        opened.demand_entries(path)
     assert opened.entries is None
     assert opened.faults[0].severity == "refused"
     assert opened.faults[0].line == caught.value.fault
