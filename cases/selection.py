@@ -16,6 +16,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cases.texts import plural
 from storage.errors import InputError
 from storage.files import opened
 
@@ -102,7 +103,7 @@ class Selection:
         if self.case_ids is not None:
             parts.append(f"to {len(self.case_ids):,} ids (--case-ids)")
         if self.limit is not None:
-            parts.append(f"to {self.limit:,} case{'s' if self.limit != 1 else ''} (--limit)")
+            parts.append(f"to {plural(self.limit, 'case')} (--limit)")
         if self.shard is not None:
             parts.append(f"to shard {self.shard} (--shard)")
         return ", ".join(parts)

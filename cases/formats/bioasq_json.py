@@ -15,7 +15,16 @@ from typing import Annotated, Any, TypeGuard, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from cases.biomedical import BiomedicalQuestion, ExactAnswer, QuestionType, Snippet, document_id
-from cases.formats.json_border import Identifier, Line, Text, encodable, fault, first_fault, not_empty
+from cases.formats.json_border import (
+    Identifier,
+    Line,
+    Text,
+    encodable,
+    fault,
+    first_fault,
+    name_or_place,
+    not_empty,
+)
 from cases.records import Case, Gold, InvalidCase
 from storage.errors import InputError
 
@@ -115,7 +124,7 @@ def _case(number: int, entry: object) -> Case | InvalidCase:
     try:
         read = _Entry.model_validate(entry)
     except ValidationError as error:
-        return InvalidCase(_name(entry) or place, f"{place}: {first_fault(error)}")
+        return InvalidCase(name_or_place(entry.get("id"), place), f"{place}: {first_fault(error)}")
     return Case(
         id=read.id,
         narrative="",
@@ -132,12 +141,6 @@ def _case(number: int, entry: object) -> Case | InvalidCase:
             ideal_answers=tuple(dict.fromkeys(filter(None, read.ideal_answer))) or None,
         ),
     )
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    """The id of a question that cannot be used, where it can at least be named."""
-    given = entry.get("id")
-    return str(given).strip() if isinstance(given, str | int) and str(given).isprintable() else ""
 
 
 def _exact_answer(kind: QuestionType | None, value: object) -> ExactAnswer | None:
