@@ -6,6 +6,9 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+from weights.registry import WeightsError
 
 MAX_CHARACTERS = 20_000
 """Maximum length of a tokenized text.
@@ -109,6 +112,29 @@ def no_warnings() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(shown)
+
+
+@contextmanager
+def loading_model(folder: Path, kind: str) -> Iterator[None]:
+    """Load a model of transformers: one thread at a time, offline, without noise.
+
+    Args:
+        folder: Of the model.
+        kind: As people call it, such as `sentence encoder`.
+
+    Raises:
+        WeightsError: The folder is damaged, or holds another kind of model.
+    """
+    with loading(f"the {kind} {folder.name}"):
+        stay_offline()
+        from safetensors import SafetensorError
+
+        try:
+            with no_progress_bars():
+                yield
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            article = "an" if kind[0] in "aeiou" else "a"
+            raise WeightsError(f"{folder}: cannot be loaded as {article} {kind}: {error}") from error
 
 
 def readable(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weights.loading import loading, no_progress_bars, stay_offline
+from weights.loading import loading_model
 from weights.registry import WeightsError, packaged_embedder
 
 if TYPE_CHECKING:
@@ -58,22 +58,17 @@ def load_encoder(folder: Path, *, weights: bool = True) -> Encoder:
     Raises:
         WeightsError: The folder is damaged or holds no encoder.
     """
-    with loading(f"the encoder {folder.name}"):
-        stay_offline()
+    with loading_model(folder, "encoder"):
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
         # Plain matrix products: masked scaled_dot_product_attention takes a third of the time of a training
         # step on a processor.
         options: dict[str, Any] = {"attn_implementation": "eager"}
-        try:
-            with no_progress_bars():
-                tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-                if weights:
-                    model = AutoModel.from_pretrained(folder, local_files_only=True, **options)
-                else:
-                    config = AutoConfig.from_pretrained(folder, local_files_only=True)
-                    model = AutoModel.from_config(config, **options)  # type: ignore[no-untyped-call]
-        except (OSError, ValueError, KeyError) as error:
-            raise WeightsError(f"{folder}: cannot be loaded as an encoder: {error}") from error
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        if weights:
+            model = AutoModel.from_pretrained(folder, local_files_only=True, **options)
+        else:
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+            model = AutoModel.from_config(config, **options)  # type: ignore[no-untyped-call]
     model.eval()
     return Encoder(tokenizer, model, int(model.config.hidden_size))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ranking.encoding.encoders import MINILM, encoder_folder
 from ranking.encoding.source_cache import Arrays, SourceCache
-from weights.loading import LOADING, is_long, loading, no_progress_bars, readable, stay_offline
+from weights.loading import LOADING, is_long, loading_model, readable
 from weights.registry import WeightsError, fingerprint
 
 if TYPE_CHECKING:
@@ -116,21 +116,16 @@ class EncoderVectors:
 
     def _loaded(self) -> SentenceTransformer:
         if self._model is None:
-            with loading(f"the sentence encoder {self.folder.name}"):
+            with loading_model(self.folder, "sentence encoder"):
                 # Another thread may have loaded it meanwhile.
                 if self._model is None:
                     self._model = self._load()
         return self._model
 
     def _load(self) -> SentenceTransformer:
-        stay_offline()
         from sentence_transformers import SentenceTransformer
 
-        try:
-            with no_progress_bars():
-                model = SentenceTransformer(str(self.folder), local_files_only=True)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise WeightsError(f"{self.folder}: cannot be loaded as a sentence encoder: {error}") from error
+        model = SentenceTransformer(str(self.folder), local_files_only=True)
         if self._most_tokens is not None:
             model.max_seq_length = min(model.max_seq_length or self._most_tokens, self._most_tokens)
         return model

@@ -20,8 +20,8 @@ from ranking.cutoffs import Cutoff, TopK
 from ranking.encoding.device import Placement, autocast, choose_placement, processor
 from ranking.errors import RankerError
 from ranking.rankers.ranker import Ranked
-from weights.loading import is_long, loading, no_progress_bars, readable, stay_offline
-from weights.registry import WeightsError, fingerprint
+from weights.loading import is_long, loading_model, readable
+from weights.registry import fingerprint
 
 _ENDLESS = 1_000_000
 """Tokenizers without a limit report a number above this."""
@@ -118,17 +118,11 @@ class PairClassifier:
 
 
 def _from_folder(folder: Path) -> tuple[Any, Any]:
-    with loading(f"the classifier {folder.name}"):
-        stay_offline()
-        from safetensors import SafetensorError
+    with loading_model(folder, "classifier"):
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        try:
-            with no_progress_bars():
-                tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-                model = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise WeightsError(f"{folder}: cannot be loaded as a classifier: {error}") from error
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True)
         return tokenizer, model.eval()
 
 

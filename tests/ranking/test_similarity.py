@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ranking.encoding.encoders import MINILM, encoder_folder
+from ranking.encoding.encoders import MINILM, encoder_folder, load_encoder
 from ranking.encoding.vectors import Embedded, EncoderVectors, shared_vectors
 from ranking.rankers.load import gives_logits, load_ranker, located
 from ranking.rankers.similarity import SimilarityRanker
@@ -145,6 +145,16 @@ def test_a_folder_with_other_files_cannot_be_loaded(tmp_path: Path, cls_folder: 
     for folder in (tmp_path, incomplete):
         with pytest.raises(WeightsError, match="cannot be loaded as a sentence encoder"):
             EncoderVectors(str(folder)).embed(["Fever."])
+
+
+def test_weights_that_were_cut_off_are_named(tmp_path: Path, cls_folder: Path) -> None:
+    cut = shutil.copytree(cls_folder, tmp_path / "cut")
+    weights = cut / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(WeightsError, match="cannot be loaded as a sentence encoder"):
+        EncoderVectors(str(cut)).embed(["Fever."])
+    with pytest.raises(WeightsError, match="cannot be loaded as an encoder"):
+        load_encoder(cut)
 
 
 def test_an_encoder_without_files_of_its_pooling_takes_the_mean(
