@@ -31,7 +31,8 @@ def choose_placement() -> Placement:
 
     if not torch.cuda.is_available():
         return processor()
-    return Placement(torch.device("cuda"), "bfloat16" if torch.cuda.is_bf16_supported() else "float32")
+    device = torch.device("cuda")
+    return Placement(device, resolve_precision("auto", device))
 
 
 def processor() -> Placement:

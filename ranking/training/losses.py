@@ -1,4 +1,4 @@
-"""Losses over the sentences of one case (TAMU 2026, equations 5 to 12), and over padded batches of cases.
+"""Losses over the sentences of one case (TAMU 2026, equations 5 to 12).
 
 A case's logits and labels have shape (sentences,). Reductions are means, over sentences or over pairs, so
 that `alpha` means the same for short and long documents.
