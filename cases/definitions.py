@@ -6,8 +6,6 @@ A kind of definition has a folder of packaged ones, which go by their names; a u
 from __future__ import annotations
 
 import difflib
-import hashlib
-import json
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cases.texts import json_sha256
 from storage import unique_yaml
 from storage.url_names import with_urls
 
@@ -160,8 +159,7 @@ class DefinitionKind:
 
 def values_sha256(definition: BaseModel) -> str:
     """Digest of all values of a definition, including defaults; comments and order do not count."""
-    text = json.dumps(definition.model_dump(mode="json"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return json_sha256(definition.model_dump(mode="json"))
 
 
 def _short_text(path: Path) -> str:

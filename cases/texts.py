@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from hashlib import blake2b, sha256
@@ -35,6 +36,11 @@ def one_line(text: str) -> str:
 def hash_order(items: Iterable[_Item], name: Callable[[_Item], str]) -> list[_Item]:
     """Sort by a hash of names, with a seed in them, so that no order of files shifts a sample or a split."""
     return sorted(items, key=lambda item: sha256(name(item).encode()).digest())
+
+
+def json_sha256(value: object) -> str:
+    """SHA-256 of a value as JSON, whatever the order of keys in it."""
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def hash64(text: str) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from cases.load import CaseSource, packaged_cases
 from cases.records import Case
+from cases.texts import json_sha256
 from graph.resource import Opened, Record, Resource, ResourceRequest
 from nodes.citing.attribute_answer import ATTRIBUTE_ANSWER
 from nodes.citing.citations import CitationSettings
@@ -166,10 +165,6 @@ class SentenceRetrieval(Resource):
             "retriever": retriever.identity,
             "reranker": reranker.identity if reranker else None,
             "vectors": vectors.identity if vectors else None,
-            "acronyms_sha256": None if acronyms is None else _sha256(acronyms),
+            "acronyms_sha256": None if acronyms is None else json_sha256(acronyms),
         }
         return Opened(tools, {"retrieval": record})
-
-
-def _sha256(table: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from cases.records import LabelSource
-from cases.texts import hash_order, plural
+from cases.texts import hash_order, json_sha256, plural
 from ranking.errors import RankerError
 
 
@@ -104,8 +104,7 @@ def labelled_by_id(examples: Iterable[Example]) -> list[Example]:
 
 def groups_sha256(examples: Iterable[Example]) -> str:
     """Digest of the sorted names of their groups."""
-    groups = sorted({example.group for example in examples})
-    return hashlib.sha256(json.dumps(groups).encode()).hexdigest()
+    return json_sha256(sorted({example.group for example in examples}))
 
 
 def held_out_examples(

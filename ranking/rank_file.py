@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import IO, Any
 
 from pydantic import TypeAdapter
 
+from cases.texts import json_sha256
 from ranking.cutoffs import Cutoff, select
 from ranking.errors import RankerError
 from ranking.examples import Example
@@ -99,7 +99,7 @@ def example_sha256(example: Example) -> str:
         example.label_source,
         example.sentence_ids,
     ]
-    return hashlib.sha256(json.dumps(fields).encode()).hexdigest()
+    return json_sha256(fields)
 
 
 Fields = dict[str, Any]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cases.texts import json_sha256
 from evals.search.questions import JudgedQuestion
 from evals.search.retrievers import RetrieverName, Retrievers, Scored
 from ranking.rankers.ranker import Ranker
@@ -57,7 +57,7 @@ class ScoreCache:
 
     def scores(self, ranker: Ranker, query: str, passages: Sequence[str]) -> list[float]:
         """Scores of every passage, cached or new."""
-        key = hashlib.sha256(json.dumps([ranker.identity, query, list(passages)]).encode()).hexdigest()
+        key = json_sha256([ranker.identity, query, list(passages)])
         known = self._database.execute("SELECT scores FROM scores WHERE key=?", (key,)).fetchone()
         if known is not None:
             return [float(score) for score in json.loads(known[0])]

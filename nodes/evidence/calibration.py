@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any, Literal
 
 from pydantic import Field
 
 from cases.definitions import Section
 from cases.records import Case
+from cases.texts import json_sha256
 from nodes.core.recipe import Recipe, RecipeSection, set_values
 from nodes.evidence.settings import AUTO, POINTWISE, POINTWISE_VALUES, EvidenceSettings, ReviewSettings
 
@@ -93,4 +93,4 @@ def case_fingerprint(case: Case) -> str:
 def evidence_sha256(recipe: Recipe) -> str:
     """Digest of the values that affect labels and reviews; without defaults, as versions add fields."""
     values = [set_values(recipe.section(kind)) for kind in (EvidenceSettings, ReviewSettings)]
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return json_sha256(values)

@@ -6,10 +6,7 @@ changed source never meets an old one.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +17,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cases.texts import json_sha256
+from storage.private import replacing
 
 MEMORY_BYTES = 256 * 2**20
 
@@ -64,7 +64,7 @@ class SourceCache(Generic[EntryT]):
         self._lock = threading.Lock()
 
     def get(self, key: Sequence[str], compute: Callable[[], EntryT]) -> EntryT:
-        name = hashlib.sha256(json.dumps(list(key)).encode()).hexdigest()
+        name = json_sha256(list(key))
         with self._lock:
             if name in self._entries:
                 self._entries.move_to_end(name)
@@ -101,13 +101,8 @@ class SourceCache(Generic[EntryT]):
         """Write a file for its owner only; ignores a cache that cannot be written."""
         if self.folder is None:
             return
-        temporary = self.folder / f".{secrets.token_hex(8)}.tmp"
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            try:
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    np.savez(file, allow_pickle=False, **self._pack(entry))
-                temporary.replace(self.folder / f"{name}.npz")
-            finally:
-                temporary.unlink(missing_ok=True)
+            with replacing(self.folder / f"{name}.npz") as file:
+                os.fchmod(file.fileno(), 0o600)
+                np.savez(file, allow_pickle=False, **self._pack(entry))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -14,7 +12,7 @@ from cases.definitions import Section
 from cases.formats.json_border import Identifier, Line, not_empty
 from cases.formats.json_lines import JsonLine, json_lines_named, read_json_lines
 from cases.records import LabelSource
-from cases.texts import plural
+from cases.texts import json_sha256, plural
 from ranking.examples import Example
 from ranking.readers.archehr import ArchehrOptions, read_archehr
 from ranking.readers.evidence_inference import (
@@ -67,8 +65,7 @@ def read_plain_jsonl(path: Path) -> Iterator[Example]:
 def _example(line: JsonLine, fields: _Line) -> Example:
     if not fields.sentences:
         raise line.fault("sentences: is empty", "Leave the line out")
-    digest = hashlib.sha256(json.dumps(fields.sentences).encode()).hexdigest()
-    document_id = fields.document_id or digest[:16]
+    document_id = fields.document_id or json_sha256(fields.sentences)[:16]
     return Example(
         id=fields.id,
         query=fields.query,

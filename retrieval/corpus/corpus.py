@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from bm25s import BM25
 from numpy.typing import NDArray
 
 from cases.documents import Document
-from cases.texts import hash64
+from cases.texts import hash64, json_sha256
 from retrieval.corpus.manifest import Manifest
 from retrieval.corpus.part import Part, part_folder
 from retrieval.corpus.postings import K1, B, Hashes, terms
@@ -52,7 +50,7 @@ class Corpus:
         """Equal for the same sources read, split into words and scored in the same way."""
         manifest = self.manifest
         given = [manifest.settings.model_dump(), [source.sha256 for source in manifest.sources]]
-        return "bm25:" + hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:16]
+        return f"bm25:{json_sha256(given)[:16]}"
 
     def __len__(self) -> int:
         return int(self._firsts[-1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
@@ -11,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cases.texts import json_sha256
 from retrieval.corpus.manifest import Settings
 from retrieval.corpus.part import Part
 from retrieval.corpus.postings import Hashes, Statistics, scores
@@ -88,8 +87,7 @@ class Finished(NamedTuple):
 
 def scores_name(parts: Sequence[Part], settings: Settings) -> str:
     """Equal for scores that are equal: the same parts, scored in the same way."""
-    given = [settings.model_dump(), [part.manifest.model_dump() for part in parts]]
-    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:12]
+    return json_sha256([settings.model_dump(), [part.manifest.model_dump() for part in parts]])[:12]
 
 
 def finish(

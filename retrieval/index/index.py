@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from pathlib import Path
 
-from cases.texts import plural
+from cases.texts import json_sha256, plural
 from ranking.encoding.vectors import Vectors
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import Embedder, connect_embedder
@@ -57,7 +55,7 @@ class Index:
         """Equal for the same documents embedded by the same weights."""
         manifest = self.manifest
         given = [manifest.passages, manifest.embedder, manifest.corpus.sources, manifest.corpus.reader]
-        return "dense:" + hashlib.sha256(json.dumps(given).encode()).hexdigest()[:16]
+        return f"dense:{json_sha256(given)[:16]}"
 
     def __len__(self) -> int:
         return self.manifest.documents

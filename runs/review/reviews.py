@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from cases.formats.json_border import Identifier, Line, Text, fault, first_fault, not_empty
 from cases.records import Label
+from cases.texts import json_sha256
 from runs.record.added_lines import AddedLines, OfCase
 from runs.record.audit import record_if_possible
 from runs.record.manifest import RunError
@@ -168,8 +167,7 @@ class Review(OfCase):
 
 def fingerprint(line: Mapping[str, Any]) -> str:
     """SHA-256 of a case's result as shown to reviewers: labels and answer."""
-    shown = [line["case_id"], line["labels"], line.get("answer")]
-    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+    return json_sha256([line["case_id"], line["labels"], line.get("answer")])
 
 
 def is_stale(review: Review, line: Mapping[str, Any]) -> bool:
