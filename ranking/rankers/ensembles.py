@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cases.texts import plural
-from ranking.measures import DEPTH, average_precision
+from ranking.measures import average_precision
 
 RRF_K = 60
 """Constant of the paper; a larger one gives more weight to low positions."""
@@ -159,41 +159,27 @@ class JudgedRankings:
     relevant: frozenset[str]
 
 
-class Tuned(NamedTuple):
-    """Weights that were chosen, and on what.
-
-    Attributes:
-        split: Name of the questions that they were chosen on; figures of other questions are the test.
-        values: Mean average precision by weights, in the order of `GRID`.
-    """
-
-    weights: Weights
-    value: float
-    split: str
-    questions: int
-    values: Mapping[Weights, float]
-
-
 def tune_weights(
     questions: Sequence[JudgedRankings],
     first_map: RankToScore,
     second_map: RankToScore,
     *,
     split: str,
-    depth: int = DEPTH,
-) -> Tuned:
+) -> Weights:
     """Choose weights by mean average precision on a split; of equals the smaller ratio of second to first.
+
+    Args:
+        questions: Of the split; figures of other questions are the test.
+        first_map: From places or scores of the first ranking to its part of the sum.
+        second_map: Of the second.
+        split: Its name, for errors.
 
     Raises:
         ValueError: No question.
     """
     if not questions:
         raise ValueError(f"weights cannot be chosen on split {split!r}: it has no question")
-    values = {
-        weights: ensemble_value(questions, weights, first_map, second_map, depth=depth) for weights in GRID
-    }
-    best = max(GRID, key=lambda weights: values[weights])
-    return Tuned(best, values[best], split, len(questions), values)
+    return max(GRID, key=lambda weights: ensemble_value(questions, weights, first_map, second_map))
 
 
 def ensemble_value(
@@ -201,19 +187,8 @@ def ensemble_value(
     weights: Weights,
     first_map: RankToScore,
     second_map: RankToScore,
-    *,
-    depth: int = DEPTH,
 ) -> float:
     """Mean average precision of the weighted ensemble."""
-    return float(
-        np.mean(
-            [
-                average_precision(
-                    list(weighted_scores(one.first, one.second, weights, first_map, second_map)),
-                    one.relevant,
-                    depth,
-                )
-                for one in questions
-            ]
-        )
-    )
+    sums = (weighted_scores(one.first, one.second, weights, first_map, second_map) for one in questions)
+    pairs = zip(sums, questions, strict=True)
+    return float(np.mean([average_precision(list(found), one.relevant) for found, one in pairs]))
