@@ -111,9 +111,9 @@ def macro(counts: Sequence[Counts], empty: EmptyRule) -> PrecisionRecallF1:
     return PrecisionRecallF1(*np.mean([scores(each, empty) for each in counts], axis=0).tolist())
 
 
-def ratios(parts: _Numbers, wholes: _Numbers, empty: float = 0.0) -> NDArray[np.float64]:
+def ratios(parts: _Numbers, wholes: _Numbers) -> NDArray[np.float64]:
     """`ratio` of arrays of one shape."""
-    values = np.full(np.shape(wholes), empty)
+    values = np.zeros(np.shape(wholes))
     return np.asarray(np.divide(parts, wholes, out=values, where=np.asarray(wholes) > 0))
 
 
@@ -174,7 +174,6 @@ def recall(ranked: Sequence[str], relevant: Collection[str], depth: int = DEPTH)
 def ndcg(
     ranked: Sequence[str],
     relevant: Collection[str],
-    depth: int = DEPTH,
     add: Callable[[Iterable[float]], float] = math.fsum,
 ) -> float:
     """Normalised discounted cumulative gain (Järvelin and Kekäläinen 2002) with gain 1 and log2(rank + 1).
@@ -184,12 +183,11 @@ def ndcg(
     Args:
         ranked: Ids, best first, none twice.
         relevant: Ids.
-        depth: Places that count.
         add: How gains are added, which decides the last bit.
     """
     wanted = frozenset(relevant)
-    gain = add(_discounted(rank) for rank, id_ in enumerate(ranked[:depth], start=1) if id_ in wanted)
-    return ratio(gain, add(_discounted(rank) for rank in range(1, min(depth, len(wanted)) + 1)))
+    gain = add(_discounted(rank) for rank, id_ in enumerate(ranked[:DEPTH], start=1) if id_ in wanted)
+    return ratio(gain, add(_discounted(rank) for rank in range(1, min(DEPTH, len(wanted)) + 1)))
 
 
 def _discounted(rank: int) -> float:

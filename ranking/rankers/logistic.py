@@ -178,10 +178,6 @@ class LogisticRanker:
             for query, vector, query_cut in zip(queries, asked.vectors, asked.cut, strict=True)
         ]
 
-    def rank_examples(self, examples: Sequence[Example]) -> list[Scores]:
-        """Scores of each example's sentences; every text is embedded once, whatever examples share it."""
-        return [self._logits(features) for features in _look_at_all(examples, self._vectors)]
-
     def _logits(self, features: Features) -> Scores:
         logits: Scores = ((features - self._means) @ self._slopes + self.weights.intercept).astype(np.float32)
         return logits
@@ -219,7 +215,6 @@ def fit_logistic(
     examples: Sequence[Example],
     *,
     vectors: TextVectors | None = None,
-    folds: int = 5,
     rules: Sequence[RuleKind] = _RULES,
     fallback: bool = True,
     data: str = "",
@@ -230,7 +225,6 @@ def fit_logistic(
     Args:
         examples: To train on; those without labels or sentences are left out.
         vectors: The packaged encoder's, unless others are given.
-        folds: Parts that are left out in turn; a group is never split.
         rules: Kinds of cut-off to choose from.
         fallback: Of thresholds, whether the best sentence is taken where none reaches them.
         data: Name of the data set, for the record.
@@ -244,9 +238,9 @@ def fit_logistic(
     vectors = vectors or shared_vectors()
     seen = _look_at_all(usable, vectors)
     labels = [np.array(example.labels, dtype=np.bool_) for example in usable]
-    _refuse_too_little(usable, labels, folds)
+    _refuse_too_little(usable, labels)
     whole = _fit(seen, labels)
-    left_out = _out_of_fold(seen, labels, [example.group for example in usable], folds)
+    left_out = _out_of_fold(seen, labels, [example.group for example in usable])
     cases = [ScoredCase(scores, its.tolist()) for scores, its in zip(left_out, labels, strict=True)]
     tuned = best_cutoff(cases, rules, fallback=fallback, smoothed=True)
     weights = LogisticWeights(
@@ -271,6 +265,8 @@ def fit_logistic(
 
 _DIGITS = 6
 _NO_SPREAD = 1e-5
+_FOLDS = 5
+"""Parts of the examples that are left out in turn; a group is never split."""
 
 
 class _Fitted(NamedTuple):
@@ -300,15 +296,15 @@ def _look_at_all(examples: Sequence[Example], vectors: TextVectors) -> list[Feat
     ]
 
 
-def _refuse_too_little(examples: Sequence[Example], labels: Sequence[NDArray[np.bool_]], folds: int) -> None:
+def _refuse_too_little(examples: Sequence[Example], labels: Sequence[NDArray[np.bool_]]) -> None:
     positive = sum(int(its.sum()) for its in labels)
     if positive == 0 or positive == sum(map(len, labels)):
         what = "no sentence is labelled as evidence" if positive == 0 else "every sentence is evidence"
         raise RankerError(f"{len(examples)} labelled examples, and {what}: there is nothing to learn")
     groups = len({example.group for example in examples})
-    if groups < folds:
+    if groups < _FOLDS:
         raise RankerError(
-            f"{groups} groups of examples are too few to leave out each of {folds} parts in turn, which the"
+            f"{groups} groups of examples are too few to leave out each of {_FOLDS} parts in turn, which the"
             " cut-off is tuned on; give more labelled examples"
         )
 
@@ -325,13 +321,13 @@ def _fit(seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]]) -> _Fitt
 
 
 def _out_of_fold(
-    seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]], groups: Sequence[str], folds: int
+    seen: Sequence[Features], labels: Sequence[NDArray[np.bool_]], groups: Sequence[str]
 ) -> list[NDArray[np.float64]]:
     """Scores of each example by a regression that was fitted without its group."""
     from sklearn.model_selection import GroupKFold
 
     scores: dict[int, NDArray[np.float64]] = {}
-    for kept, left_out in GroupKFold(folds).split(np.arange(len(seen)), groups=groups):
+    for kept, left_out in GroupKFold(_FOLDS).split(np.arange(len(seen)), groups=groups):
         fitted = _fit([seen[row] for row in kept], _both_classes([labels[row] for row in kept]))
         scores |= {int(row): fitted.scores(seen[row]) for row in left_out}
     return [scores[row] for row in range(len(seen))]

@@ -144,13 +144,13 @@ class SequenceClassifierRanker:
     Where question and passage together are too long, the longer one gives way: nearly always the passage.
     """
 
-    def __init__(self, folder: str | Path, cutoff: Cutoff | None = None) -> None:
-        """Check the folder; its best three sentences are selected unless a rule is given.
+    def __init__(self, folder: str | Path) -> None:
+        """Check the folder.
 
         Raises:
             RankerError: It holds no model, or one with more than one label.
         """
-        self.cutoff: Cutoff = cutoff or TopK(k=3)
+        self.cutoff: Cutoff = TopK(k=3)
         self._folder = Path(folder).expanduser()
         _refuse_several_labels(self._folder)
         self._classifier = PairClassifier(self._folder, MAX_TOKENS)

@@ -25,15 +25,13 @@ class SimilarityRanker:
     of a query with 20,000 sentences take milliseconds, and they are exact.
     """
 
-    def __init__(
-        self, vectors: TextVectors | None = None, cutoff: Cutoff | None = None, *, name: str = SIMILARITY
-    ) -> None:
-        """Take the packaged encoder, and the best three, unless others are given.
+    def __init__(self, vectors: TextVectors | None = None, *, name: str = SIMILARITY) -> None:
+        """Take the packaged encoder unless other vectors are given.
 
         Raises:
             WeightsError: The packaged encoder is not installed.
         """
-        self.cutoff: Cutoff = cutoff or TopK(k=3)
+        self.cutoff: Cutoff = TopK(k=3)
         self._name = name
         self._vectors = vectors or shared_vectors()
         self.sources = SourceVectors(self._vectors)

@@ -52,7 +52,7 @@ class BuildOptions:
 async def build_index(
     corpus_folder: Path,
     folder: Path,
-    options: BuildOptions | None = None,
+    options: BuildOptions,
     *,
     embedder: Embedder | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
@@ -66,7 +66,6 @@ async def build_index(
         PolicyError: The documents may not be sent to one of them.
         CallError: A server does not answer.
     """
-    options = options or BuildOptions()
     hold_for([corpus_folder, folder])
     check_store(options.store)
     corpus = Corpus.open(corpus_folder)
