@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import shlex
 from collections import Counter
@@ -20,7 +19,7 @@ from cases.formats.plain_jsonl import read_jsonl
 from cases.records import Case, Gold, InvalidCase
 from cases.selection import EVERYTHING, Selection
 from storage.copies import OBJECTS, fetch, url_of
-from storage.errors import InputError
+from storage.errors import InputError, missing
 from storage.files import opened
 from storage.url_names import name_of
 
@@ -244,10 +243,7 @@ def _check_exists(path: Path) -> None:
     if url_of(path) is not None:
         kind = "object" if path.suffix.lower() in OBJECTS else "object, and nothing below it"
         raise InputError(path, f"no such {kind}", "Check the URL")
-    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-    nearest = difflib.get_close_matches(path.name, names, n=1)
-    remedy = f"Did you mean {path.with_name(nearest[0])}?" if nearest else ""
-    raise InputError(path, "no such file or folder", remedy)
+    raise missing(path)
 
 
 def _completed(case_id: str, first: _KeyEntry, second: _KeyEntry) -> _KeyEntry:

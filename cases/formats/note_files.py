@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from cases.formats.office_files import OFFICE_SUFFIXES, office_text
 from cases.formats.tables import TABLE_SUFFIXES, table_rows
 from cases.records import Case, Sentence
 from cases.texts import one_line, plural, printable
-from storage.errors import InputError
+from storage.errors import InputError, missing
 from storage.files import whole
 
 COLUMNS = ("id", "question", "narrative", "note")
@@ -213,11 +212,7 @@ def _files(given: Path, found: ImportedNotes) -> list[Path]:
             raise InputError(given, "no note in this folder", f"Notes are in {kinds}")
         return files
     if not given.exists():
-        names = [entry.name for entry in given.parent.iterdir()] if given.parent.is_dir() else []
-        near = difflib.get_close_matches(given.name, names, n=1)
-        raise InputError(
-            given, "no such file or folder", f"Did you mean {given.with_name(near[0])}?" if near else ""
-        )
+        raise missing(given)
     suffix = given.suffix.lower()
     if suffix in _CASE_FILES:
         raise InputError(given, "is a case file already", "`evigraph run SYSTEM FILE` reads it as it is")
