@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -85,21 +86,18 @@ def rank(
     loaded = load_ranker(ranker)
     rule = given or loaded.cutoff
     made_by = {"ranker": loaded.identity, "cutoff": cutoff_text(rule)}
-    file = PartialFile(out, made_by) if out else None
     kept: list[RankedRow] = []
-    try:
-        with progress("examples", len(examples)) as shown:
-            rows = rank_examples(loaded, rule, examples, file)
-            scores = score_rows(_shown(rows, shown, kept if submission or by_cutoff else None))
-        if file is not None:
-            file.finish(ROW)
-    except KeyboardInterrupt:
-        if file is not None:
-            print_message(f"saved in {file.partial}; the same command continues", soft_wrap=True)
-        raise
-    finally:
-        if file is not None:
-            file.close()
+    with PartialFile(out, made_by) if out else nullcontext() as file:
+        try:
+            with progress("examples", len(examples)) as shown:
+                rows = rank_examples(loaded, rule, examples, file)
+                scores = score_rows(_shown(rows, shown, kept if submission or by_cutoff else None))
+            if file is not None:
+                file.finish(ROW)
+        except KeyboardInterrupt:
+            if file is not None:
+                print_message(f"saved in {file.partial}; the same command continues", soft_wrap=True)
+            raise
     faults = write_ranked(submission, kept, examples) if submission else []
     cutoffs = score_by_cutoff(kept) if by_cutoff and scores.values else []
     for fault in faults:

@@ -89,6 +89,8 @@ def serve(
         max_model_len=max_model_len,
         extra=more,
     )
+    for note in spec.notes:
+        print_message(note, soft_wrap=True)
     if print_command:
         _print_command(spec)
         return
@@ -105,8 +107,6 @@ def _print_recipes() -> None:
 def _print_command(spec: ServeSpec) -> None:
     import shlex
 
-    for note in spec.notes:
-        print_message(note, soft_wrap=True)
     variables = [f"{name}={shlex.quote(value)}" for name, value in spec.environment.items()]
     print_line(" ".join([*variables, shlex.join(spec.command)]), soft_wrap=True)
 
@@ -121,8 +121,6 @@ def _serve(spec: ServeSpec, log: Path | None) -> None:
         # What `nohup` has ignored stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    for note in spec.notes:
-        print_message(note, soft_wrap=True)
     with progress("server") as shown:
         server = start_server(spec, lambda text: shown.advance(details=text), log=log, every_s=0.5)
     with server:
