@@ -56,14 +56,13 @@ def _run(path: Path, *, repair: bool) -> dict[str, Any]:
 
 
 def _found(path: Path, found: Check, made: Repaired | None) -> dict[str, Any]:
-    import shlex
+    from runs.record.manifest import quoted
 
-    name = shlex.quote(str(path))
     following = []
     if found.faults and made is None:
-        following = [f"evigraph check {name} --repair"]
+        following = [f"evigraph check {quoted(path)} --repair"]
     elif made is not None and made.resumable:
-        following = [f"evigraph resume {name}"]
+        following = [f"evigraph resume {quoted(path)}"]
     return {
         "run": str(path),
         "faults": found.faults,
@@ -78,14 +77,13 @@ def _found(path: Path, found: Check, made: Repaired | None) -> dict[str, Any]:
 
 def _journal(path: Path, *, repair: bool) -> dict[str, Any]:
     """Check a journal by itself, such as a pool's."""
-    import shlex
-
+    from runs.record.manifest import quoted
     from serving.journal.repair import look
     from serving.journal.repair import repair as repair_journal
 
     aside = path.with_name(f"{path.name}.damaged")
     found = repair_journal(path, aside) if repair else look(path)
-    following = [f"evigraph check {shlex.quote(str(path))} --repair"] if found.faults and not repair else []
+    following = [f"evigraph check {quoted(path)} --repair"] if found.faults and not repair else []
     return {
         "run": str(path),
         "faults": found.faults,
