@@ -5,8 +5,6 @@ The paper names three kinds, without rates: dropped tokens, reordered tokens, an
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from cases.definitions import Section
+from cases.texts import json_sha256
 from ranking.examples import Example
 
 
@@ -52,8 +51,8 @@ def add_noise(examples: Sequence[Example], settings: NoiseSettings, seed: int) -
 
 
 def _noisy(example: Example, following: Example | None, settings: NoiseSettings, seed: int) -> Example:
-    key = json.dumps([seed, example.document_id, example.query]).encode()
-    generator = np.random.default_rng(int.from_bytes(hashlib.sha256(key).digest()))
+    key = json_sha256([seed, example.document_id, example.query])
+    generator = np.random.default_rng(int(key, 16))
     if generator.random() >= settings.share:
         return example
     if generator.random() < settings.lengthen and following is not None:

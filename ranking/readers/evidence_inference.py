@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from cases.definitions import Section
 from cases.formats.json_border import Identifier, Line, not_empty
 from cases.formats.json_lines import JsonLine, UsedIds, read_json_lines, the_one_named
-from cases.texts import one_line
+from cases.texts import json_sha256, one_line
 from ranking.examples import Example
 from storage.errors import InputError
 
@@ -237,8 +235,7 @@ def _window(
 ) -> tuple[int, int]:
     if longest is None or size <= longest:
         return 0, size
-    digest = hashlib.sha256(json.dumps([seed, prompt_id]).encode()).digest()
-    generator = np.random.default_rng(int.from_bytes(digest))
+    generator = np.random.default_rng(int(json_sha256([seed, prompt_id]), 16))
     anchor = evidence[int(generator.integers(len(evidence)))]
     # Anywhere in the window, or its middle would give the evidence away.
     first = anchor - int(generator.integers(longest))
