@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,8 +65,6 @@ def import_(
 
     Example: evigraph cases import notes.csv --out cases.jsonl
     """
-    import shlex
-
     from cases.formats.note_files import import_notes
     from cases.formats.plain_jsonl import write_jsonl
     from evals.pages.tables import some
@@ -155,8 +154,6 @@ def scifact(
 
     Example: evigraph cases scifact scifact/ --part 1/2 --limit 150 --out claims.jsonl
     """
-    import shlex
-
     from cases.formats.plain_jsonl import write_jsonl
     from evals.published_cases import scifact_cases
     from evals.search.questions import Part
@@ -196,8 +193,6 @@ def pubmedqa(
 
     Example: evigraph cases pubmedqa pqal.json --limit 60 --out yesno.json
     """
-    import shlex
-
     from cases.formats.json_questions import pubmedqa_as_bioasq
     from evals.published_cases import sample
     from storage.errors import InputError

@@ -116,10 +116,9 @@ def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
 
     Example: evigraph runs push last s3://bucket/night/0
     """
-    import shlex
-
     from cli.progress import Steps, progress
     from runs.move.pushed import push as push_run
+    from runs.record.manifest import quoted
 
     with progress() as shown:
         made = push_run(run, url, Steps(shown).show)
@@ -129,7 +128,7 @@ def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
     else:
         sent = f"sent now: {made.sent:,}, {made.sent_size:,} bytes"
         print_line(f"{run} is now at {url}: {files} ({sent})", soft_wrap=True)
-    print_line(f"next: evigraph runs pull {shlex.quote(url)} --out FOLDER", soft_wrap=True)
+    print_line(f"next: evigraph runs pull {quoted(url)} --out FOLDER", soft_wrap=True)
 
 
 @runs.command("pull")
@@ -145,17 +144,16 @@ def pull(
 
     Example: evigraph runs pull s3://bucket/night/0 --out out/night/0
     """
-    import shlex
-
     from cli.progress import Steps, progress
     from runs.move.pushed import pull as pull_run
+    from runs.record.manifest import quoted
 
     with progress() as shown:
         folder, listing = pull_run(url, out, Steps(shown).show)
     size = sum(one.size for one in listing.files.values())
     files = f"{plural(len(listing.files), 'file')}, {size:,} bytes, pushed at {listing.at}"
     print_line(f"{url} is now in {out}: {files}", soft_wrap=True)
-    print_line(f"next: evigraph show {shlex.quote(str(folder.path))}", soft_wrap=True)
+    print_line(f"next: evigraph show {quoted(folder.path)}", soft_wrap=True)
 
 
 def _named(tags: tuple[str, ...]) -> str:
