@@ -92,7 +92,7 @@ def _print_added(folder: RunFolder, line: Line, made: Review) -> None:
         print_line(f"it still waits, as reviewers differ on {' '.join(standing.differing)}")
         print_line(f"next: evigraph review adjudicate {quoted(folder.path)} {quoted(made.case_id)}")
     elif made.labels is None:
-        command = f"evigraph review {folder.path} {made.case_id} --by NAME"
+        command = f"evigraph review {quoted(folder.path)} {quoted(made.case_id)} --by NAME"
         print_line("it still waits, as the review says nothing of its labels")
         print_line(f"next: {command} --confirm", soft_wrap=True)
         print_line(f"      {command} --essential IDS", soft_wrap=True)

@@ -55,6 +55,17 @@ def evigraph(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return Terminal(monkeypatch, capsys)
 
 
+def test_a_command_for_a_folder_with_a_blank_in_its_name_is_quoted(
+    place: Place, evigraph: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "run").rename(tmp_path / "my run")
+    said = evigraph("review", "my run", "k0", "--by", "Ann", "--comment", "See 3.")
+    assert said.endswith(
+        "next: evigraph review 'my run' k0 --by NAME --confirm"
+        " evigraph review 'my run' k0 --by NAME --essential IDS"
+    )
+
+
 def test_from_a_waiting_case_to_gold_that_scores(place: Place, evigraph: Terminal) -> None:
     shown = evigraph("show", "run")
     assert "2 done, 0 failed, 2 waiting for a person" in shown
