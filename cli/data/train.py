@@ -214,7 +214,8 @@ def _refuse_options(**given: object) -> None:
 def _train_logistic(data: list[Path], reader: str | None, folder: Path, limit: int | None) -> Result:
     """The cheapest ranker: fitted in one go on all labelled examples."""
     from ranking.errors import RankerError
-    from ranking.rankers.logistic import CHECKPOINT, fit_logistic
+    from ranking.rankers.logistic import fit_logistic
+    from ranking.rankers.ranker import CHECKPOINT
     from ranking.readers.load import load_examples
     from ranking.training.job import reader_name
 

@@ -244,12 +244,12 @@ def _train_and_score(
 def _ranker(one: PlannedRanker, plan: RankerPlan, watcher: _Epochs, stopping: Callable[[], bool]) -> Ranker:
     if one.recipe is None:
         return Bm25Ranker() if one.baseline == "bm25" else fit_logistic(plan.train)
-    from ranking.rankers.checkpoint import MANIFEST
     from ranking.rankers.neural import NeuralRanker
+    from ranking.rankers.ranker import CHECKPOINT
     from ranking.training.job import WORKPLACE, TrainingData, TrainingJob
     from ranking.training.train import train
 
-    if not (one.folder / MANIFEST).is_file():
+    if not (one.folder / CHECKPOINT).is_file():
         begun = (one.folder / WORKPLACE / "job.json").is_file()
         if not begun:
             # Left by a process that died before its training began.

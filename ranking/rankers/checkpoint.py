@@ -14,6 +14,7 @@ from ranking.cutoffs import Cutoff
 from ranking.encoding.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
 from ranking.models.fusions import build_model
+from ranking.rankers.ranker import CHECKPOINT
 from ranking.training.recipe import TrainingRecipe
 from ranking.training.validation import Validation
 from storage.files import file_sha256, json_bytes, write_atomically
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from ranking.models.model import EvidenceModel
 
-MANIFEST = "ranker.json"
 WEIGHTS = "weights.safetensors"
 ENCODER = "encoder"
 CURVE = "curve.jsonl"
@@ -132,7 +132,7 @@ def save_checkpoint(
     save_weights(folder / WEIGHTS, model)
     write_atomically(folder / CURVE, (json_bytes(point) for point in curve))
     written = manifest.model_copy(update={"weights_sha256": file_sha256(folder / WEIGHTS)})
-    write_atomically(folder / MANIFEST, [json_bytes(written.model_dump(mode="json"), indent=2)])
+    write_atomically(folder / CHECKPOINT, [json_bytes(written.model_dump(mode="json"), indent=2)])
     return written
 
 
@@ -142,7 +142,7 @@ def read_manifest(folder: Path) -> RankerManifest:
     Raises:
         RankerError: The folder holds no neural ranker, an unfinished one, or one of another version.
     """
-    path = folder / MANIFEST
+    path = folder / CHECKPOINT
     try:
         values = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -171,10 +171,10 @@ def read_split(folder: Path) -> SplitRecord:
         RankerError: No such record is in the folder.
     """
     try:
-        return SplitRecord.model_validate(json.loads((folder / MANIFEST).read_bytes())["split"])
+        return SplitRecord.model_validate(json.loads((folder / CHECKPOINT).read_bytes())["split"])
     except (OSError, ValueError, KeyError, TypeError):
         raise RankerError(
-            f"ranker {str(folder)!r}: no held-out examples are recorded of it (no split in its {MANIFEST});"
+            f"ranker {str(folder)!r}: no held-out examples are recorded of it (no split in its {CHECKPOINT});"
             " take --split all"
         ) from None
 
@@ -192,7 +192,7 @@ def open_checkpoint(folder: Path) -> tuple[RankerManifest, EvidenceModel[Any], E
             raise RankerError(f"{folder}: {name} is missing; copy the whole folder again, or train it anew")
     if file_sha256(folder / WEIGHTS) != manifest.weights_sha256:
         raise RankerError(
-            f"{folder / WEIGHTS}: not the weights that {MANIFEST} is about; copy the whole folder again,"
+            f"{folder / WEIGHTS}: not the weights that {CHECKPOINT} is about; copy the whole folder again,"
             " or train it anew"
         )
     encoder = load_encoder(folder / ENCODER, weights=False)
@@ -259,4 +259,4 @@ def _not_a_ranker(folder: Path) -> str:
         return "no such folder"
     if (folder / "training").is_dir():
         return f"its training has not ended: evigraph train --resume {folder}"
-    return f"it lacks {MANIFEST}, so it is not a trained ranker"
+    return f"it lacks {CHECKPOINT}, so it is not a trained ranker"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ranking.errors import RankerError
 from ranking.rankers.bm25 import BM25, Bm25Ranker
-from ranking.rankers.logistic import CHECKPOINT, LOGISTIC, SUPPORT, LogisticRanker, packaged_logistic
-from ranking.rankers.ranker import Ranker
+from ranking.rankers.logistic import LOGISTIC, SUPPORT, LogisticRanker, packaged_logistic
+from ranking.rankers.ranker import CHECKPOINT, Ranker
 from ranking.rankers.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
 from ranking.rankers.sequence_classifier import SequenceClassifierRanker
 from ranking.rankers.similarity import OF_A_FOLDER, SIMILARITY, SimilarityRanker

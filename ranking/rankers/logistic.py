@@ -18,16 +18,13 @@ from ranking.encoding.vectors import SourceVectors, TextVectors, Vectors, shared
 from ranking.errors import RankerError
 from ranking.examples import Example
 from ranking.rankers.bm25 import bm25_scores
-from ranking.rankers.ranker import Ranked, Scores
+from ranking.rankers.ranker import CHECKPOINT, Ranked, Scores
 from ranking.tuning import RuleKind, ScoredCase, best_cutoff
 from storage.files import json_bytes, write_atomically
 
 LOGISTIC = "logistic"
 SUPPORT = "support"
 """The packaged regression that has also seen documents without evidence, so that it can miss some."""
-
-CHECKPOINT = "ranker.json"
-"""The file of a checkpoint folder that says of which kind it is."""
 
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _RULES: tuple[RuleKind, ...] = ("top_k", "threshold")

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from ranking.cutoffs import Cutoff
 from ranking.encoding.source_cache import SourceCache
 
+CHECKPOINT = "ranker.json"
+"""The file in the folder of a trained ranker that says of which kind it is, written last."""
+
 Scores = NDArray[np.float32]
 """One logit for each sentence, shape (sentences,); higher is more likely to be evidence."""
 

@@ -11,6 +11,7 @@ from typing import get_args
 from cases.definitions import Section
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256
+from ranking.rankers.ranker import CHECKPOINT
 from ranking.readers.load import ReaderName, load_examples
 from ranking.training.recipe import TrainingRecipe
 from storage.files import json_bytes, write_atomically
@@ -77,7 +78,7 @@ def read_job(folder: Path) -> TrainingJob:
     try:
         return TrainingJob.model_validate_json(path.read_text("utf-8"))
     except FileNotFoundError:
-        ended = (folder / "ranker.json").is_file()
+        ended = (folder / CHECKPOINT).is_file()
         reason = "its training has ended" if ended else "no training was begun there"
         raise RankerError(f"{folder}: {reason}, so there is nothing to resume") from None
     except (OSError, ValueError) as error:

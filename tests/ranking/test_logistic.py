@@ -18,8 +18,8 @@ from ranking.examples import Example
 from ranking.measures import count, micro
 from ranking.rankers.bm25 import Bm25Ranker
 from ranking.rankers.load import examples_learned, load_ranker, located
-from ranking.rankers.logistic import CHECKPOINT, LogisticRanker, fit_logistic
-from ranking.rankers.ranker import Ranker
+from ranking.rankers.logistic import LogisticRanker, fit_logistic
+from ranking.rankers.ranker import CHECKPOINT, Ranker
 from ranking.tuning import ScoredCase, Tuned, best_cutoff
 
 NOTE = ("Heparin was stopped on day 3.", "Platelets fell to 40.", "Diet was regular.")
