@@ -161,17 +161,17 @@ class _Bars(Progress):
 
 
 class Steps:
-    """A bar of each step, begun when it is first heard of."""
+    """A bar of each step, begun when it is first heard of; `percent` shows its share in place of numbers."""
 
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
+    def __init__(self, shown: Progress, *, percent: bool = False) -> None:
+        self._shown, self._percent = shown, percent
         self._step = ""
 
-    def show(self, step: str, done: int, total: int) -> None:
+    def show(self, step: str, done: int, total: int, details: str = "") -> None:
         """Show how far a step is."""
         if step != self._step:
             if self._step:
                 self._shown.stop(self._step)
             self._step = step
-            self._shown.start(step, total)
-        self._shown.advance(done, total)
+            self._shown.start(step, total, percent=self._percent)
+        self._shown.advance(done, total, details)

@@ -94,18 +94,10 @@ def build_result(
 
 def build_report(shown: Progress) -> Callable[[Step], None]:
     """Shows the stages of a build of a corpus or an index."""
-    stage = ""
+    from cli.progress import Steps
 
-    def report(step: Step) -> None:
-        nonlocal stage
-        if step.stage != stage:
-            if stage:
-                shown.stop(stage)
-            stage = step.stage
-            shown.start(stage, step.total, percent=True)
-        shown.advance(step.done, step.total, plural(step.documents, "document"))
-
-    return report
+    steps = Steps(shown, percent=True)
+    return lambda step: steps.show(step.stage, step.done, step.total, plural(step.documents, "document"))
 
 
 @corpus.command("search")

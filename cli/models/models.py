@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import EffortOption
-from cli.progress import Progress, progress
+from cli.progress import Progress, Steps, progress
 from cli.set_values import effort_values
 from cli.terminal import Result, print_facts, print_line, print_message, print_rows
 from weights.download import Source
@@ -81,20 +81,11 @@ class _Shown:
     """Shows a pull as one bar or line after the other, in megabytes."""
 
     def __init__(self, shown: Progress) -> None:
-        self._progress = shown
-        self._task = ""
-
-    def notify(self, text: str) -> None:
-        self._progress.notify(text)
+        self.notify = shown.notify
+        self._steps = Steps(shown)
 
     def update(self, task: str, done: int, total: int) -> None:
-        task = f"{task} (MB)"
-        if task != self._task:
-            if self._task:
-                self._progress.stop(self._task)
-            self._task = task
-            self._progress.start(task)
-        self._progress.advance(round(done / 1e6), round(total / 1e6), task=task)
+        self._steps.show(f"{task} (MB)", round(done / 1e6), round(total / 1e6))
 
 
 @models.command("check")
