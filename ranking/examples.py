@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from cases.records import LabelSource
-from cases.texts import hash_order, json_sha256, plural
+from cases.texts import hash_order, json_sha256
 from ranking.errors import RankerError
 
 
@@ -25,7 +25,7 @@ class Example:
         document_id: Examples of one document share its encoding.
         group: Unit that a split never divides: all examples of a claim, a trial, a case.
         label_source: Weak labels train; they are never validated or tested on.
-        sentence_ids: How the source names its sentences; empty for their positions from 0.
+        sentence_ids: How the source names its sentences, one for each; empty for their positions from 0.
     """
 
     id: str
@@ -36,22 +36,6 @@ class Example:
     group: str
     label_source: LabelSource = "gold"
     sentence_ids: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Hold the shapes against each other.
-
-        Raises:
-            ValueError: Labels or ids are not as many as sentences.
-        """
-        if self.labels is not None and len(self.labels) != len(self.sentences):
-            raise ValueError(
-                f"{self.id}: {plural(len(self.labels), 'label')} for"
-                f" {plural(len(self.sentences), 'sentence')}"
-            )
-        if self.sentence_ids and len(self.sentence_ids) != len(self.sentences):
-            raise ValueError(
-                f"{self.id}: {len(self.sentence_ids)} ids for {plural(len(self.sentences), 'sentence')}"
-            )
 
 
 class Split(NamedTuple):
