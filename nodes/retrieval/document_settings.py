@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from nodes.core.recipe import RecipeSection
+from ranking.rankers.ensembles import RankToScore
 from ranking.rankers.sequence_classifier import OF_A_FOLDER as CROSS_ENCODER
 
 Phase = Literal["a", "b", "both"]
-RankToScore = Literal["linear", "reciprocal", "rrf", "minmax"]
 
 
 class DocumentSettings(RecipeSection):
