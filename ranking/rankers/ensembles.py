@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cases.texts import plural
 from ranking.measures import average_precision
 
 RRF_K = 60
@@ -74,24 +73,11 @@ class Ranking:
 
     Attributes:
         ids: Best first, none twice.
-        scores: One for each, as `minmax` needs them; None where only places are known.
+        scores: One for each, finite, as `minmax` needs them; None where only places are known.
     """
 
     ids: tuple[str, ...]
     scores: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        """Hold scores against ids.
-
-        Raises:
-            ValueError: An id is repeated, or scores differ in number or are not finite.
-        """
-        if len(set(self.ids)) != len(self.ids):
-            raise ValueError("duplicate document in a ranking")
-        if self.scores is None:
-            return
-        if len(self.scores) != len(self.ids) or not np.isfinite(self.scores).all():
-            raise ValueError(f"{plural(len(self.ids), 'document')} without as many finite scores")
 
 
 def nominate(first: Sequence[str], second: Sequence[str], kept: int, nominated: int = NOMINATED) -> list[str]:

@@ -97,11 +97,6 @@ def test_minmax_of_places_alone_is_refused() -> None:
         rank_scores(SECOND, "minmax")
 
 
-def test_a_ranking_with_a_document_twice_is_refused() -> None:
-    with pytest.raises(ValueError, match="duplicate document"):
-        Ranking(("a", "a"))
-
-
 def test_the_grid_goes_from_the_first_ranking_alone_to_the_second_alone() -> None:
     ratios = [second / first if first else float("inf") for first, second in GRID]
     assert ratios == sorted(ratios)
