@@ -20,8 +20,7 @@ from pydantic import Field, model_validator
 from cases.definitions import Section
 from ranking.encoding.vectors import TextVectors
 from ranking.measures import ratio
-
-Floats = NDArray[np.float64]
+from ranking.prefixes import Floats
 
 PARTS = ("lexical", "fuzzy", "semantic")
 """The last axis of `part_scores`."""

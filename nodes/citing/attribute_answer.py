@@ -25,7 +25,8 @@ from nodes.core.records import (
     same_evidence,
 )
 from nodes.core.wording import one_line
-from ranking.attribution import PARTS, Floats, Weights, attributed, combined, part_scores
+from ranking.attribution import PARTS, Weights, attributed, combined, part_scores
+from ranking.prefixes import Floats
 
 _KEPT = 60
 """Note sentences whose scores are kept for each answer sentence; ArchEHR-QA has 54 at most."""

@@ -22,7 +22,7 @@ from nodes.core.scores import by_id, demand_finite, ranker_name
 from ranking.cutoffs import Cutoff, Surprise, cutoff_text, select
 from ranking.prefixes import Floats, ranking_order
 from ranking.rankers.load import gives_logits
-from ranking.rankers.prepared import Query, preparation, retrieval_query
+from ranking.rankers.prepared import Query, QueryMode, preparation, retrieval_query
 from ranking.rankers.ranker import Ranker
 from ranking.rankers.similarity import SIMILARITY
 
@@ -60,7 +60,7 @@ class RetrievalSettings(RecipeSection):
 
     options: ClassVar[Mapping[str, str]] = {"retriever": "retriever", "reranker": "reranker"}
 
-    query: Literal["patient", "clinician", "both"] = "both"
+    query: QueryMode = "both"
     retriever: str = SIMILARITY
     clean: Literal["none", "heids"] = "none"
     expand_acronyms: bool = False
