@@ -122,7 +122,7 @@ def _columns(path: Path) -> Iterator[tuple[str, int]]:
     with opened(path):
         pass
     for number, line in enumerate(lines(path, Meter()), start=1):
-        text = line.decode("utf-8-sig", "replace").strip()
+        text = line.decode("utf-8", "replace").strip()
         if not text:
             continue
         document_id, _, count = (part.strip(' "') for part in text.partition("\t" if "\t" in text else ","))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import hashlib
@@ -156,7 +157,9 @@ def _read(read: Callable[[int], bytes], file: IO[bytes], meter: Meter) -> Iterat
 
 
 def lines(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[bytes]:
-    """The lines of `path` without their ends; a longer one is cut one byte above `MAX_LINE_BYTES`.
+    """The lines of `path` without their ends and a byte order mark at the start.
+
+    A longer one is cut one byte above `MAX_LINE_BYTES`.
 
     Raises:
         InputError: The file cannot be opened.
@@ -164,8 +167,8 @@ def lines(path: Path, meter: Meter, packed: bool | None = None) -> Iterator[byte
     """
     begun: list[bytes] = []
     length = 0
-    for piece in pieces(path, meter, packed):
-        first, *others = piece.split(b"\n")
+    for number, piece in enumerate(pieces(path, meter, packed)):
+        first, *others = (piece if number else piece.removeprefix(codecs.BOM_UTF8)).split(b"\n")
         if length <= MAX_LINE_BYTES:
             begun.append(first)
             length += len(first)

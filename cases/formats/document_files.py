@@ -30,8 +30,6 @@ So abstracts of Evidence Inference (pmid or pmcid, abstract, journal), PubMedQA 
 (doc_id, abstract as a list of sentences) are read as they are.
 """
 
-_BOM = b"\xef\xbb\xbf"
-
 
 def read_documents_jsonl(path: Path, start: int, meter: Meter) -> Iterator[Document | Skipped]:
     """Read a file in its order, one document at a time; empty lines are nothing.
@@ -42,12 +40,11 @@ def read_documents_jsonl(path: Path, start: int, meter: Meter) -> Iterator[Docum
     passed = number = 0
     try:
         for number, line in enumerate(lines(path, meter), start=1):
-            content = line.removeprefix(_BOM) if number == 1 else line
-            if not content.strip():
+            if not line.strip():
                 continue
             passed += 1
             if passed > start:
-                yield _record(f"{path}: line {number}", content)
+                yield _record(f"{path}: line {number}", line)
     except DamagedFile as error:
         if passed >= start:
             yield Skipped(f"{path}: after line {number}", str(error), "damaged file")

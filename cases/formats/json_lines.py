@@ -15,7 +15,6 @@ from storage.errors import InputError
 from storage.files import MAX_LINE_BYTES, DamagedFile, Meter, lines, opened
 from storage.unique_keys import RepeatedKey, unique
 
-_BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 
 _Fields = TypeVar("_Fields", bound=BaseModel)
@@ -73,12 +72,11 @@ def _texts(path: Path) -> Iterator[tuple[int, str | None]]:
     with opened(path) as file:
         packed = file.read(len(_GZIP)) == _GZIP
     for number, line in enumerate(lines(path, Meter(), packed), start=1):
-        content = line.removeprefix(_BOM) if number == 1 else line
-        if len(content) > MAX_LINE_BYTES:
+        if len(line) > MAX_LINE_BYTES:
             yield number, None
             continue
         try:
-            text = content.decode()
+            text = line.decode()
         except UnicodeDecodeError as error:
             place = f"line {number}, byte {error.start + 1}"
             raise InputError(path, f"{place}: not UTF-8", "Save the file as UTF-8") from error

@@ -15,6 +15,7 @@ from storage.errors import InputError
     ("name", "content"),
     [
         ("c.json", '{"11": 3, "12": 0}'),
+        ("c.json", '\ufeff{"11": 3, "12": 0}'),
         ("c.csv", "pmid,citations\n11,3\n12,0\n"),
         ("c.csv", '"11","3"\n\n12 , 0'),
         ("c.tsv", "\ufeff11\t3\n12\t0\n11\t9\n"),
