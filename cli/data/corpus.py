@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -86,7 +87,7 @@ def build_result(
         elif built.found:
             print_line(f"continued after {plural(built.found, 'document')}")
         print_line(f"{what} in {out}", soft_wrap=True)
-        print_line(f'next: evigraph {kind} search {out} "QUESTION"', soft_wrap=True)
+        print_line(f'next: evigraph {kind} search {shlex.quote(str(out))} "QUESTION"', soft_wrap=True)
 
     state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
     return Result({**state, **summary}, print_built)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -81,8 +82,8 @@ def build(
         )
     without = f" ({built.without_intent} without an intent)" if built.without_intent else ""
     print_line(f"{plural(built.count, 'demonstration')}{without} in {to}")
-    print_line(f"next: evigraph demos list {to}")
-    print_line(f"      evigraph run tamu CASES... --model STRING --demos {to}")
+    print_line(f"next: evigraph demos list {shlex.quote(str(to))}")
+    print_line(f"      evigraph run tamu CASES... --model STRING --demos {shlex.quote(str(to))}")
 
 
 @demos.command("add")
@@ -115,7 +116,7 @@ def add(
     print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
     if built.replaced:
         print_line(f"replaced by their reviews: {_some(built.replaced)}")
-    print_line(f"next: evigraph run tamu CASES... --model STRING --demos {to}")
+    print_line(f"next: evigraph run tamu CASES... --model STRING --demos {shlex.quote(str(to))}")
 
 
 @demos.command("label")
@@ -130,13 +131,11 @@ def label(
 
     Example: evigraph demos label out/2026-11-21T10-15-weak_labels-ab12 --to weak_key.json
     """
-    import shlex
-
     from runs.execute.demonstrations import write_weak_key
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
 
-    folder = RunFolder(run)
+    folder, named = RunFolder(run), shlex.quote(str(run))
     written = write_weak_key(folder, to)
     record_if_possible(run, "exported", what="weak labels", to=str(to))
     print_line(f"{plural(written.labelled, 'case')} with weak labels in {to}")
@@ -145,9 +144,9 @@ def label(
     if written.left_alone:
         print_line(f"left out, labelled by people: {_some(written.left_alone)}")
     if written.failed:
-        print_line(f"failed: {_some(written.failed)} (evigraph retry {run})")
+        print_line(f"failed: {_some(written.failed)} (evigraph retry {named})")
     if written.not_run:
-        print_line(f"not run yet: {plural(written.not_run, 'case')} (evigraph resume {run})")
+        print_line(f"not run yet: {plural(written.not_run, 'case')} (evigraph resume {named})")
     cases = shlex.join(folder.manifest.inputs.paths)
     print_line(f"next: evigraph demos build {cases} --key {shlex.quote(str(to))} --to pool")
 

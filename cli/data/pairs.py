@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -96,4 +97,4 @@ def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None
         print_line(f"relevant documents that the corpus does not hold: {counts.missing:,}", "yellow")
     if left := counts.without_relevant + unjudged:
         print_line(f"questions without a relevant document, left out: {left:,}", "yellow")
-    print_line(f"next: evigraph train reranker --data {out}", soft_wrap=True)
+    print_line(f"next: evigraph train reranker --data {shlex.quote(str(out))}", soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -74,4 +75,5 @@ def copy(
 
     copy_prompts(prompt_set or DEFAULT, names, to)
     print_line(f"copied {', '.join(names)} to {to}")
-    print_line(f"next: edit them, then evigraph run SYSTEM CASES... --prompt-set {to}", soft_wrap=True)
+    command = f"evigraph run SYSTEM CASES... --prompt-set {shlex.quote(str(to))}"
+    print_line(f"next: edit them, then {command}", soft_wrap=True)

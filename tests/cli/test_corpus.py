@@ -32,6 +32,11 @@ def test_a_build_tells_what_it_did_and_what_it_skipped(built: Ended) -> None:
     assert "18 records skipped: 1 damaged file, 8 duplicate id, 9 empty" in built.err
 
 
+def test_the_next_command_is_one_for_a_folder_with_a_blank_in_its_name(tmp_path: Path) -> None:
+    ended = evigraph("corpus", "build", SAMPLE, "--out", "my corpus", folder=tmp_path)
+    assert ended.out.splitlines()[-1] == "next: evigraph corpus search 'my corpus' \"QUESTION\""
+
+
 def test_a_second_build_has_nothing_to_do(built: Ended, place: Path) -> None:
     again = evigraph(
         "corpus", "build", SAMPLE, "damaged.jsonl.gz", "--out", "out/corpus", "--json", folder=place
