@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,8 +40,9 @@ class PoolRecipe(Recipe):
     embedding: str = DEFAULT_EMBEDDING
 
     @property
+    @abstractmethod
     def shows_demonstrations(self) -> bool:
-        return True
+        """Whether any prompt shows demonstrations, for which alone the pool is opened."""
 
 
 async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str], None]) -> DemonstrationPool:

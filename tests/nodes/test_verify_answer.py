@@ -261,7 +261,7 @@ async def test_a_rankers_log_odds_are_added_and_scores_that_only_order_are_not(b
     order.identity = "bm25"
     # Two words of the first sentence are in the note, and none of the second.
     state = {**STATE, "answer": f"{GOOD} Dialysis began."}
-    found = []
+    found: list[list[Any]] = []
     for ranker in (words, order):
         context = bench.context(
             case(note=NOTE),
