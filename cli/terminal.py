@@ -31,7 +31,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 def output() -> Console:
     """Results: standard output."""
-    return Console(highlight=False, soft_wrap=False)
+    return Console(highlight=False)
 
 
 def messages() -> Console:
@@ -69,14 +69,17 @@ def safe(text: str, style: str = "") -> Text:
     return Text(printable(with_urls(text)), style=style)
 
 
-def print_line(text: str = "", style: str = "", *, soft_wrap: bool = False) -> None:
-    """Print text on standard output, never as markup; with `soft_wrap` on one line, however long."""
-    output().print(safe(text, style), soft_wrap=soft_wrap)
+def print_line(text: str = "", style: str = "", *, wrap: bool = False) -> None:
+    """Print text on standard output, never as markup, on one line however long.
+
+    A command or a path in two lines could not be copied; prose may `wrap` between words.
+    """
+    output().print(safe(text, style), soft_wrap=not wrap)
 
 
-def print_message(text: str, style: str = "", *, soft_wrap: bool = False) -> None:
+def print_message(text: str, style: str = "", *, wrap: bool = False) -> None:
     """Print text on standard error, in the same way."""
-    messages().print(safe(text, style), soft_wrap=soft_wrap)
+    messages().print(safe(text, style), soft_wrap=not wrap)
 
 
 def print_table(

@@ -78,11 +78,11 @@ def import_(
     found = import_notes(notes, question=question, encoding=encoding, columns=columns)
     if found.faults:
         for fault in found.faults[:_FAULTS]:
-            print_message(f"evigraph: {fault}", soft_wrap=True)
+            print_message(f"evigraph: {fault}")
         more = len(found.faults) - _FAULTS
         least = "at least " if found.given_up else ""
         left = f"... and {least}{more:,} more; " if more > 0 else ""
-        print_message(f"{left}nothing was written", soft_wrap=True)
+        print_message(f"{left}nothing was written")
         raise typer.Exit(2)
     if out is not None:
         policies, there = find_policies(notes), find_policies([out])
@@ -100,15 +100,14 @@ def import_(
             print_line(f"{path}: not read: {plural(len(names), 'column')} ({', '.join(names)})", "yellow")
         if found.unread:
             files = some([str(path) for path in found.unread], _FAULTS)
-            print_line(f"not read: {plural(len(found.unread), 'file')} ({files})", "yellow", soft_wrap=True)
+            print_line(f"not read: {plural(len(found.unread), 'file')} ({files})", "yellow")
         print_line(
             f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"
-            + (f", in {out}" if out else ", not written"),
-            soft_wrap=True,
+            + (f", in {out}" if out else ", not written")
         )
         named = f"evigraph run tamu {shlex.quote(str(out))} --model STRING"
         again = "the same with --out cases.jsonl"
-        print_line(f"next: {named if out else again}", soft_wrap=True)
+        print_line(f"next: {named if out else again}")
 
     content = {
         "file": str(out) if out else None,
@@ -121,10 +120,10 @@ def import_(
 
 
 def _print_case(case: Case, rows: int) -> None:
-    print_line(f"case {case.id}: {case.question or '(in the words of the patient)'}", "bold")
+    print_line(f"case {case.id}: {case.question or '(in the words of the patient)'}", "bold", wrap=True)
     width = len(str(min(rows, len(case.sentences))))
     for sentence in case.sentences[:rows]:
-        print_line(f"{sentence.id:>{width}}  {sentence.text}")
+        print_line(f"{sentence.id:>{width}}  {sentence.text}", wrap=True)
     if (left := len(case.sentences) - rows) > 0:
         print_line(f"... and {left:,} more: --rows {len(case.sentences)} shows all")
     print_line()
@@ -173,7 +172,7 @@ def scifact(
     def print_made() -> None:
         cases = f"{plural(len(made), 'case')} with {plural(sentences, 'sentence')}"
         print_line(f"{cases}, {essential:,} essential, in {out}")
-        print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+        print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING")
 
     content = {"file": str(out), "cases": len(made), "sentences": sentences, "essential": essential}
     return Result(content, print_made)
@@ -211,7 +210,7 @@ def pubmedqa(
         print_line(f"{plural(len(made), 'question')}, {yes:,} answered yes, in {out}")
         if left := sum(left_out.values()):
             print_line(f"left out: {left:,} answered maybe or not at all, or without a context")
-        print_line(f"next: evigraph run bioasq {shlex.quote(str(out))} --model STRING", soft_wrap=True)
+        print_line(f"next: evigraph run bioasq {shlex.quote(str(out))} --model STRING")
 
     content = {"file": str(out), "questions": len(made), "yes": yes, "left_out": left_out}
     return Result(content, print_made)

@@ -86,8 +86,8 @@ def build_result(
             print_line(f"unchanged: {unchanged}")
         elif built.found:
             print_line(f"continued after {plural(built.found, 'document')}")
-        print_line(f"{what} in {out}", soft_wrap=True)
-        print_line(f'next: evigraph {kind} search {shlex.quote(str(out))} "QUESTION"', soft_wrap=True)
+        print_line(f"{what} in {out}")
+        print_line(f'next: evigraph {kind} search {shlex.quote(str(out))} "QUESTION"')
 
     state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
     return Result({**state, **summary}, print_built)
@@ -159,7 +159,7 @@ def _print_corpus(opened: Corpus, folder: Path) -> None:
     from retrieval.corpus.manifest import spans
 
     manifest = opened.manifest
-    print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
+    print_line(f"{folder}: {_what(manifest)}")
     print_facts([*_rows(manifest, folder), ("identity", opened.identity)])
     found = spans(manifest.tally.years)
     most = max((span.documents for span in found), default=0)
@@ -225,7 +225,7 @@ def _print_faults(manifest: Manifest, folder: Path) -> None:
     if not total:
         return
     for fault in (*tally.damaged, *tally.faults[:_FAULTS_SHOWN]):
-        print_message(f"skipped: {fault}", soft_wrap=True)
+        print_message(f"skipped: {fault}")
     kept = len(tally.faults)
     more = f"; the first {kept} are in {folder}/corpus.json" if kept > _FAULTS_SHOWN else ""
-    print_message(f"{plural(total, 'record')} skipped: {_skipped(tally)}{more}", soft_wrap=True)
+    print_message(f"{plural(total, 'record')} skipped: {_skipped(tally)}{more}")

@@ -124,7 +124,7 @@ def show(folder: FolderArgument) -> Result:
     )
 
     def print_index() -> None:
-        print_line(f"{folder}: {_what(manifest)}", soft_wrap=True)
+        print_line(f"{folder}: {_what(manifest)}")
         print_facts(rows)
 
     return Result({"folder": str(folder), **summary}, print_index)

@@ -88,8 +88,7 @@ def pairs(
 def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None:
     print_line(
         f"{plural(counts.questions, 'question')} with {counts.positives:,} relevant and"
-        f" {counts.negatives:,} hard irrelevant documents, in {out}",
-        soft_wrap=True,
+        f" {counts.negatives:,} hard irrelevant documents, in {out}"
     )
     found = ", ".join(f"{value:.3f} at {depth:,}" for depth, value in counts.recall.items())
     print_line(f"recall by {retriever}: {found}; {counts.not_found:,} relevant ones not found")
@@ -97,4 +96,4 @@ def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None
         print_line(f"relevant documents that the corpus does not hold: {counts.missing:,}", "yellow")
     if left := counts.without_relevant + unjudged:
         print_line(f"questions without a relevant document, left out: {left:,}", "yellow")
-    print_line(f"next: evigraph train reranker --data {shlex.quote(str(out))}", soft_wrap=True)
+    print_line(f"next: evigraph train reranker --data {shlex.quote(str(out))}")

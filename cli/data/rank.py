@@ -96,13 +96,13 @@ def rank(
                 file.finish(ROW)
         except KeyboardInterrupt:
             if file is not None:
-                print_message(f"saved in {file.partial}; the same command continues", soft_wrap=True)
+                print_message(f"saved in {file.partial}; the same command continues")
             raise
     faults = write_ranked(submission, kept, examples) if submission else []
     cutoffs = score_by_cutoff(kept) if by_cutoff and scores.values else []
     for fault in faults:
         line = " ".join(f"{fault.severity}: {fault.line}. {fault.remedy}".split())
-        print_message(line, "red", soft_wrap=True)
+        print_message(line, "red")
     if faults:
         print_message("no submission written", "red")
     written = None if faults else submission
@@ -189,8 +189,7 @@ def _print(
 
     print_line(
         f"{ranker}, cut-off {cutoff_text(rule)}: {plural(scores.examples, 'example')},"
-        f" {scores.selected:,} of {plural(scores.sentences, 'sentence')} selected",
-        soft_wrap=True,
+        f" {scores.selected:,} of {plural(scores.sentences, 'sentence')} selected"
     )
     if scores.cut_sentences or scores.cut_queries:
         cut = f"{plural(scores.cut_sentences, 'sentence')} and {plural(scores.cut_queries, 'query')}"
@@ -207,6 +206,6 @@ def _print(
         print_line("no scores: no example is labelled by people")
     for path in (out, submission):
         if path is not None:
-            print_line(str(path), soft_wrap=True)
+            print_line(str(path))
     if out is None and submission is None and not scores.values:
         print_line("nothing saved: --out FILE writes the selection")

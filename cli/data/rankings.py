@@ -106,7 +106,7 @@ def rankings(
         _print(report)
         for name, path in (("runs", runs), ("page", html)):
             if path is not None:
-                print_line(f"{name}  {path}", soft_wrap=True)
+                print_line(f"{name}  {path}")
         if html is None:
             print_line("next: the same command with --html FILE writes a page with plots")
 
@@ -130,8 +130,7 @@ def _print(report: SearchReport) -> None:
     part = "" if report.part is None else f"part {report.part}: "
     print_line(
         f"{part}{plural(report.questions, 'question')} with {report.relevant:,} relevant documents,"
-        f" {plural(report.documents, 'document')} searched",
-        soft_wrap=True,
+        f" {plural(report.documents, 'document')} searched"
     )
     if report.missing:
         print_line(f"relevant, and not in the corpus: {plural(report.missing, 'document')}", "yellow")
@@ -139,5 +138,5 @@ def _print(report: SearchReport) -> None:
         print_line(f"without a relevant document, and left out: {plural(report.unjudged, 'question')}")
     for table in report.tables:
         print_line()
-        print_line(table.caption, soft_wrap=True)
+        print_line(table.caption)
         print_table(table_of(table), below=True)

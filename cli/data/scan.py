@@ -56,8 +56,8 @@ def scan(
             print_line(f"... and {len(found.findings) - rows:,} more: --rows {len(found.findings)} shows all")
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
         unread = f"; {plural(len(found.unreadable), 'case')} could not be read" if found.unreadable else ""
-        print_line(f"{plural(found.cases, 'case')}: {counts} found by patterns{unread}", soft_wrap=True)
-        print_line("a warning, no promise: names without a title and much else are not found")
+        print_line(f"{plural(found.cases, 'case')}: {counts} found by patterns{unread}")
+        print_line("a warning, no promise: names without a title and much else are not found", wrap=True)
 
     content = {
         "cases": found.cases,

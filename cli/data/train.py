@@ -130,7 +130,7 @@ def train(
                 stopping=stopping.is_set,
             )
         except TrainingInterrupted as interrupted:
-            print_message(f"evigraph: {interrupted}", soft_wrap=True)
+            print_message(f"evigraph: {interrupted}")
             raise typer.Exit(130) from None
     _draw_curve(folder)
     return _trained(folder, manifest)
@@ -223,7 +223,7 @@ def _train_logistic(data: list[Path], reader: str | None, folder: Path, limit: i
     if (folder / CHECKPOINT).exists():
         raise RankerError(f"{folder}: holds a ranker already; give another --out")
     examples = load_examples(data, reader_name(reader))[:limit]
-    print_message(f"{plural(len(examples), 'example')}: their sentences are embedded once", soft_wrap=True)
+    print_message(f"{plural(len(examples), 'example')}: their sentences are embedded once")
     ranker = fit_logistic(examples, data=", ".join(path.name for path in data))
     ranker.save(folder)
     f1, count = ranker.weights.out_of_fold_f1, ranker.weights.learned_from.examples
@@ -238,7 +238,7 @@ def _train_logistic(data: list[Path], reader: str | None, folder: Path, limit: i
         f"{ranker.identity}: fitted on {plural(count, 'example')}; micro F1 {f1} on examples left out"
         f" in turn. It is in {folder}; next: evigraph rank {shlex.quote(str(folder))}"
     )
-    return Result(content, lambda: print_line(line, soft_wrap=True))
+    return Result(content, lambda: print_line(line))
 
 
 class _TrainingWatcher:
@@ -304,4 +304,4 @@ def _trained(folder: Path, manifest: RankerManifest) -> Result:
         f" {held_out.average_precision:.3f}, micro F1 {held_out.micro_f1:.3f} ({manifest.cutoff.rule},"
         f" leave-one-out). It is in {folder}; next: evigraph rank {shlex.quote(str(folder))}"
     )
-    return Result(content, lambda: print_line(line, soft_wrap=True))
+    return Result(content, lambda: print_line(line))

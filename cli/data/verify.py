@@ -153,9 +153,9 @@ def _whole_run(run: Path, ranker: str, min_probability: float | None, rows: int,
         if found.without_answer:
             print_line(f"without an answer: {plural(len(found.without_answer), 'case')}")
         if not found.by_probability and found.answers:
-            print_line(_NO_PROBABILITIES, "yellow", soft_wrap=True)
+            print_line(_NO_PROBABILITIES, "yellow")
         elif found.rate is not None:
-            print_line(f"supported: {found.rate:.1f} % of the sentences (by {name})", "bold", soft_wrap=True)
+            print_line(f"supported: {found.rate:.1f} % of the sentences (by {name})", "bold")
 
     failed = strict and found.count("not_stated")
     return Result({"run": str(run), "ranker": name, **found.as_json()}, print_found, int(bool(failed)))
@@ -186,12 +186,9 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
             print_line(f"     ... and {len(line.evidence) - rows} more: --rows {len(line.evidence)}")
     print_line()
     held = "" if found.threshold is None else f", from probability {found.threshold:g} on"
-    print_line(
-        f"{plural(len(found.lines), 'line')}: {_counts(report.count)} (by {report.ranker}{held})",
-        soft_wrap=True,
-    )
+    print_line(f"{plural(len(found.lines), 'line')}: {_counts(report.count)} (by {report.ranker}{held})")
     if found.threshold is None:
-        print_line(_NO_PROBABILITIES, "yellow", soft_wrap=True)
+        print_line(_NO_PROBABILITIES, "yellow")
     cut = sum(line.cut for line in found.lines)
     if found.cut_sentences or cut:
         print_line(
@@ -199,10 +196,9 @@ def _print(report: Report, rows: int, html: Path | None) -> None:
             f" {plural(len(found.cut_sentences), 'sentence')}"
             f" and {plural(cut, 'line')}",
             "yellow",
-            soft_wrap=True,
         )
     if html is not None:
-        print_line(str(html), soft_wrap=True)
+        print_line(str(html))
 
 
 def _evidence(report: Report, line: VerifiedLine, rows: int) -> Table:

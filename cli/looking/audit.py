@@ -34,7 +34,7 @@ def audit(run: RunFolderArgument) -> Result:
     def print_log() -> None:
         _print(lines)
         for place, fault in faults:
-            print_line(f"{place}: {fault}", "yellow", soft_wrap=True)
+            print_line(f"{place}: {fault}", "yellow")
         if kept:
             total = sum(number for _, number, _ in kept)
             print_line(f"{plural(total, 'line')} in the logs of {plural(len(kept), 'shard')}")

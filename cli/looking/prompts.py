@@ -76,4 +76,4 @@ def copy(
     copy_prompts(prompt_set or DEFAULT, names, to)
     print_line(f"copied {', '.join(names)} to {to}")
     command = f"evigraph run SYSTEM CASES... --prompt-set {shlex.quote(str(to))}"
-    print_line(f"next: edit them, then {command}", soft_wrap=True)
+    print_line(f"next: edit them, then {command}")

@@ -73,7 +73,7 @@ def tag(
         print_line(f"nothing to do: {run} has {_named(tags)}")
         return
     write_remarks(run, before.model_copy(update={"tags": tags}))
-    print_line(f"{run} has {_named(tags)}", soft_wrap=True)
+    print_line(f"{run} has {_named(tags)}")
 
 
 @runs.command("note")
@@ -89,7 +89,7 @@ def note(
 
     before = read_remarks(run)
     if text is None:
-        print_line(before.note or f"{run} has no note", soft_wrap=True)
+        print_line(before.note or f"{run} has no note")
         return
     if len(text) > _MAX_NOTE:
         raise typer.BadParameter(f"{len(text):,} characters; at most {_MAX_NOTE:,}", param_hint="TEXT")
@@ -97,7 +97,7 @@ def note(
         print_line(f"nothing to do: {run} has this note")
         return
     write_remarks(run, before.model_copy(update={"note": text}))
-    print_line(f"{run}: {text or 'has no note now'}", soft_wrap=True)
+    print_line(f"{run}: {text or 'has no note now'}")
 
 
 UrlArgument = Annotated[
@@ -124,11 +124,11 @@ def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
         made = push_run(run, url, Steps(shown).show)
     files = f"{plural(made.files, 'file')}, {made.size:,} bytes"
     if not made.sent:
-        print_line(f"{run} is at {url} already: {files}", soft_wrap=True)
+        print_line(f"{run} is at {url} already: {files}")
     else:
         sent = f"sent now: {made.sent:,}, {made.sent_size:,} bytes"
-        print_line(f"{run} is now at {url}: {files} ({sent})", soft_wrap=True)
-    print_line(f"next: evigraph runs pull {quoted(url)} --out FOLDER", soft_wrap=True)
+        print_line(f"{run} is now at {url}: {files} ({sent})")
+    print_line(f"next: evigraph runs pull {quoted(url)} --out FOLDER")
 
 
 @runs.command("pull")
@@ -152,8 +152,8 @@ def pull(
         folder, listing = pull_run(url, out, Steps(shown).show)
     size = sum(one.size for one in listing.files.values())
     files = f"{plural(len(listing.files), 'file')}, {size:,} bytes, pushed at {listing.at}"
-    print_line(f"{url} is now in {out}: {files}", soft_wrap=True)
-    print_line(f"next: evigraph show {quoted(folder.path)}", soft_wrap=True)
+    print_line(f"{url} is now in {out}: {files}")
+    print_line(f"next: evigraph show {quoted(folder.path)}")
 
 
 def _named(tags: tuple[str, ...]) -> str:

@@ -89,10 +89,10 @@ def _one_page(run: Path, html: Path, *, texts: bool, rows: int) -> Result:
 
     def print_page() -> None:
         left_out = f"; {made.left_out:,} more: --rows {made.cases + made.left_out}" if made.left_out else ""
-        print_line(f"page  {html}", soft_wrap=True)
+        print_line(f"page  {html}")
         print_line(f"{plural(made.cases, 'case')}, {made.bytes / 1e3:,.0f} kB{left_out}")
         if texts:
-            print_line("this page holds texts of cases: treat it like the cases themselves")
+            print_line("this page holds texts of cases: treat it like the cases themselves", wrap=True)
 
     return Result(
         {"html": str(html), "cases": made.cases, "left_out": made.left_out, "texts": texts}, print_page
@@ -139,7 +139,7 @@ def _of_run(
             print_line(f"... and {rest} more: --rows {rows + rest} shows all")
         print_line()
         if purged is not None:
-            print_line(purged.words, "yellow")
+            print_line(purged.words, "yellow", wrap=True)
         summary.print()
 
     return Result(content, print_run)

@@ -56,12 +56,11 @@ def add(
     made, token = known.add(name, role, datetime.now(UTC), days=days, renew=renew)
 
     def print_token() -> None:
-        print_line(token, soft_wrap=True)
+        print_line(token)
         until = f" until {made.expires[:10]}" if made.expires is not None else ""
         print_message(
             f"the token of {made.name} ({made.role}){until}; it is shown this once. They sign in at:"
-            f" evigraph view RUN --users {quoted(known.path)}",
-            soft_wrap=True,
+            f" evigraph view RUN --users {quoted(known.path)}"
         )
 
     return Result({"file": str(known.path), **_fields(made), "token": token}, print_token)
@@ -84,7 +83,7 @@ def list_users(file: FileOption = None) -> Result:
         if rows:
             print_rows(("name", "role", "token of", "expires"), rows)
         else:
-            print_line(f"{known.path}: no users", soft_wrap=True)
+            print_line(f"{known.path}: no users")
 
     return Result({"file": str(known.path), "users": [_fields(one) for one in everybody]}, print_users)
 
@@ -98,7 +97,7 @@ def remove(name: NameArgument, file: FileOption = None) -> Result:
     known = _known(file)
     gone = known.remove(name)
     line = f"{gone.name} is removed from {known.path}"
-    return Result({"file": str(known.path), "removed": gone.name}, lambda: print_line(line, soft_wrap=True))
+    return Result({"file": str(known.path), "removed": gone.name}, lambda: print_line(line))
 
 
 def _known(file: Path | None) -> Users:

@@ -115,7 +115,9 @@ def view(
     library = Library(roots, print_message)
     bound = listen(host, port)
     if beyond:
-        print_message(_warning(host, with_users=known is not None, encrypted=certificate is not None), "bold")
+        print_message(
+            _warning(host, with_users=known is not None, encrypted=certificate is not None), "bold", wrap=True
+        )
     _read_first(library)
     opened: list[Path | None] = []
 
@@ -191,7 +193,7 @@ def _bundle(roots: list[Path], out: Path, *, redact: bool, with_calls: bool) -> 
     size = f"{made.bytes / 1e6:,.1f} MB in {plural(made.files, 'file')}"
     print_line(f"{plural(made.cases, 'case')} of {plural(made.runs, 'run')}, {size}")
     if not redact:
-        print_line("these pages hold texts of cases: treat them like the cases themselves")
+        print_line("these pages hold texts of cases: treat them like the cases themselves", wrap=True)
     print_line(f"open {out / 'index.html'}")
 
 

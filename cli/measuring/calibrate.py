@@ -115,7 +115,7 @@ def calibrate(
                 from evals.errors import CalibrationError
 
                 raise CalibrationError(f"{found.origin}: no bound can be shown: {note}")
-            print_message(f"warning: {note}", "yellow", soft_wrap=True)
+            print_message(f"warning: {note}", "yellow")
         made = calibrate_data(
             found, test, wish, start=lambda task, total: shown.start(task, total), advance=shown.advance
         )
@@ -136,8 +136,8 @@ def calibrate(
         elif out is None:
             print_line("nothing saved: --out FILE writes the recipe")
         else:
-            print_line(f"recipe  {out}", soft_wrap=True)
-            print_line(f"next: evigraph run {made.data.recipe.system} CASES --recipe {out}", soft_wrap=True)
+            print_line(f"recipe  {out}")
+            print_line(f"next: evigraph run {made.data.recipe.system} CASES --recipe {out}")
 
     return Result(as_object(made, None if out is None else str(out)), print_calibration, int(refused))
 
@@ -196,30 +196,29 @@ def _print(made: Calibration, curve: Path | None) -> None:
     left = "".join(f"; left out: {count:,} {reason}" for reason, count in data.left_out.items())
     sentences = sum(case.essential.size for case in data.cases)
     labelled = f"{plural(len(data.cases), 'labelled case')}, {plural(sentences, 'sentence')}"
-    print_line(f"{data.origin}: {labelled}{left}", soft_wrap=True)
-    print_line(f"rule  {made.rule}", soft_wrap=True)
+    print_line(f"{data.origin}: {labelled}{left}")
+    print_line(f"rule  {made.rule}")
     print_table(table_of(made), title=f"on {plural(made.tested_on, 'case')} not chosen on: {made.split}")
     for gain in made.gains:
         difference = f"{SHARE.number(gain.f1.value, signed=True)} {SHARE.bracket(gain.f1, signed=True)}"
         line = f"{gain.rule} against {gain.against}: F1 {difference}, p {p_text(gain.p_value, equals=True)}"
-        print_line(line, soft_wrap=True)
+        print_line(line)
     for against in made.no_better_than:
         print_line(f"The rule is not better than {_WORDS[against]}.", "yellow")
     print_line(
         f"on the {plural(made.chosen_on, 'case')} of the choice itself: F1"
-        f" {SHARE.number(made.in_sample)}, optimism {SHARE.number(made.optimism, signed=True)}",
-        soft_wrap=True,
+        f" {SHARE.number(made.in_sample)}, optimism {SHARE.number(made.optimism, signed=True)}"
     )
     if len(made.picks) > 1:
         named = "; ".join(f"{rule} ({count:,})" for rule, count in list(made.picks.items())[:3])
-        print_line(f"chosen without the case in hand: {named}", soft_wrap=True)
+        print_line(f"chosen without the case in hand: {named}")
     if data.cost:
         calls, tokens = data.cost["calls"], data.cost["tokens"]
         print_line(f"the run took {calls:.1f} calls and {tokens:,.0f} tokens a case; a ranker takes none")
     if made.bound is not None:
         _print_bound(made.bound)
     if curve is not None:
-        print_line(f"curve  {curve}", soft_wrap=True)
+        print_line(f"curve  {curve}")
 
 
 def _print_bound(bound: BoundReport) -> None:
@@ -230,6 +229,5 @@ def _print_bound(bound: BoundReport) -> None:
         f"bound  {LOSS_WORDS[wish.loss]} of answered cases at most {wish.risk:g}, with probability"
         f" {wish.confidence:g}: {proven.answered} of {bound.cases} tested cases are answered without a"
         f" person (confidence from {proven.threshold:g}, mean loss {proven.loss:.3f}, p ="
-        f" {proven.p_value:.3f}); the others wait for review",
-        soft_wrap=True,
+        f" {proven.p_value:.3f}); the others wait for review"
     )

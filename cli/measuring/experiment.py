@@ -136,9 +136,9 @@ def _print(
         print_table(table_of(one, headline_only=True), title=title_of(one))
     print_line()
     for note in made.notes:
-        print_line(note)
+        print_line(note, wrap=True)
     for name, reason in failed.items():
-        print_line(f"failed  {name}: {reason}", soft_wrap=True)
+        print_line(f"failed  {name}: {reason}")
     print_line(f"tables  {made.markdown}")
     print_line(f"        {made.csv}")
     print_line(f"page    {made.page}")

@@ -158,4 +158,4 @@ def _print(outcome: Outcome, folder: Path) -> None:
     if outcome.best is not None:
         lines.append(f"next    evigraph run {system} CASES... --recipe {recipe} --model STRING")
     for line in lines:
-        print_line(line, soft_wrap=True)
+        print_line(line)

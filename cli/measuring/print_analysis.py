@@ -26,19 +26,21 @@ def print_analysis(found: Analysis) -> None:
         f"{found.run}: {plural(found.cases, 'case')} with votes, {found.labelled_cases:,} of them in a key"
     )
     if found.weak_cases:
-        print_line(weak_note(found.weak_cases, found.labelled_cases))
+        print_line(weak_note(found.weak_cases, found.labelled_cases), wrap=True)
     if found.by_threshold:
         _print_scores("vote thresholds", found.by_threshold, found.threshold)
         if found.adaptive:
             print_line(
-                "  votes stopped once labels were settled at the recipe's T; other thresholds saw fewer votes"
+                "  votes stopped once labels were settled at the recipe's T;"
+                " other thresholds saw fewer votes",
+                wrap=True,
             )
         if (tuned := found.tuned) is not None:
             picks = ", ".join(
                 f"T = {value} for {plural(count, 'case')}" for value, count in tuned.thresholds.items()
             )
             scores = _scores(tuned.strict_micro)
-            print_line(f"  tuned on {tuned.tuned_on}: {scores} ({picks})")
+            print_line(f"  tuned on {tuned.tuned_on}: {scores} ({picks})", wrap=True)
         _print_few(found.labelled_cases)
         _print_scores("evidence settings", found.by_setting)
     if found.agreement is not None:
@@ -57,12 +59,12 @@ def _print_scores(title: str, rows: Sequence[EvidenceScores], threshold: int | N
     print_line()
     print_table(score_table(rows, threshold), title=title)
     mark = "" if threshold is None else "; * the recipe's"
-    print_line(f"  P, R, F1: strict micro; macro: strict F1; lenient: micro F1, as in 2026{mark}")
+    print_line(f"  P, R, F1: strict micro; macro: strict F1; lenient: micro F1, as in 2026{mark}", wrap=True)
 
 
 def _print_few(cases: int) -> None:
     if cases < FEW_CASES:
-        print_line(f"  few cases ({cases}): the best threshold of the table is partly luck")
+        print_line(f"  few cases ({cases}): the best threshold of the table is partly luck", wrap=True)
 
 
 def _scores(scores: PrecisionRecallF1) -> str:
@@ -76,7 +78,8 @@ def _print_agreement(agreement: Agreement, votes: int) -> None:
     print_line(
         f"  Krippendorff's alpha {alpha}; {100 * agreement.unanimous:.1f} % of"
         f" {plural(agreement.sentences, 'sentence')} unanimous; {100 * agreement.pairwise:.1f} % of pairs of"
-        " votes agree"
+        " votes agree",
+        wrap=True,
     )
     counts = "  ".join(f"{number}:{sentences:,}" for number, sentences in agreement.by_count.items())
     print_line(f"  sentences by essential votes of {votes}:  {counts}")
@@ -89,7 +92,8 @@ def _print_reflection(changes: ReflectionChanges) -> None:
         f" {changes.added:,}"
         + (f" ({changes.added_right:,} rightly)" if changes.added_right is not None else "")
         + f", removed {changes.removed:,}"
-        + (f" ({changes.removed_right:,} rightly)" if changes.removed_right is not None else "")
+        + (f" ({changes.removed_right:,} rightly)" if changes.removed_right is not None else ""),
+        wrap=True,
     )
     if changes.before is not None and changes.after is not None:
         for one in (changes.before, changes.after):
@@ -100,7 +104,8 @@ def _print_intents(scores: IntentScores) -> None:
     print_line("\nintents", "bold")
     print_line(
         f"  accuracy {100 * scores.accuracy:.1f} ({100 * scores.accuracy_with_secondary:.1f} with the"
-        f" secondary), macro F1 {100 * scores.macro_f1:.1f} on {plural(scores.cases, 'case')}"
+        f" secondary), macro F1 {100 * scores.macro_f1:.1f} on {plural(scores.cases, 'case')}",
+        wrap=True,
     )
     wrong = {pair: number for pair, number in scores.confusion.items() if pair[0] != pair[1]}
     for (gold, made), number in sorted(wrong.items(), key=lambda item: (-item[1], item[0]))[:5]:
@@ -120,6 +125,7 @@ def print_attribution(found: AttributionSweep) -> None:
     print_line(
         "  weights: lexical/fuzzy/semantic; P, R, F1: cited against essential sentences, strict micro;"
         " macro: strict F1; lenient: micro F1, as in 2025; clin.: F1 against the citations of the clinician's"
-        " answer; uncited: cases without a citation; * the recipe's"
+        " answer; uncited: cases without a citation; * the recipe's",
+        wrap=True,
     )
     _print_few(found.labelled_cases)

@@ -32,9 +32,9 @@ def print_comparison(comparison: Comparison, *, rows: int, page: Path | None) ->
     _settings(comparison, rows)
     _usage(comparison)
     for caution in comparison.cautions:
-        print_line(f"! {caution}", "yellow")
+        print_line(f"! {caution}", "yellow", wrap=True)
     for line in _next(comparison, gained, lost, page):
-        print_line(line)
+        print_line(line, wrap=True)
 
 
 def print_matrix(matrix: Matrix, *, rows: int, worst_first: bool, page: Path | None) -> None:
@@ -43,7 +43,7 @@ def print_matrix(matrix: Matrix, *, rows: int, worst_first: bool, page: Path | N
     if matrix.scores:
         print_line(f"score: {matrix.score_name}, over cases scored in all runs", "dim")
     for letter, found in matrix.differences():
-        print_line(f"{letter} differs from A in {'; '.join(found) or 'no recorded setting'}")
+        print_line(f"{letter} differs from A in {'; '.join(found) or 'no recorded setting'}", wrap=True)
     print_line()
     table = matrix.cases_table(worst_first=worst_first, most=rows)
     print_table(table, below=True)
@@ -73,7 +73,7 @@ def _scores(comparison: Comparison, task: TaskDifferences) -> None:
     if rest:
         print_line(f"{rest} more metrics: --json or --html FILE", "dim")
     if (line := verdict(task)) is not None:
-        print_line(line, "bold")
+        print_line(line, "bold", wrap=True)
 
 
 def _labels(comparison: Comparison) -> None:
@@ -83,7 +83,8 @@ def _labels(comparison: Comparison) -> None:
         kappa = "undefined" if labels.kappa is None else f"{labels.kappa:.3f}"
         print_line(
             f"labels   {labels.equal:,} of {plural(labels.sentences, 'sentence')} alike, kappa {kappa};"
-            f" essential {labels.essential[0]:,} in A, {labels.essential[1]:,} in B"
+            f" essential {labels.essential[0]:,} in A, {labels.essential[1]:,} in B",
+            wrap=True,
         )
 
 
@@ -111,7 +112,7 @@ def _counts(title: str, counts: Mapping[tuple[str, str], int], cases: int, rows:
     print_line(f"{title}: {sum(counts.values()):,} of {plural(cases, 'case')} changed", "bold")
     for (first, second), count in list(counts.items())[:rows]:
         if first or second:
-            print_line(f"{count:6,}  A: {first or '-'}  |  B: {second or '-'}")
+            print_line(f"{count:6,}  A: {first or '-'}  |  B: {second or '-'}", wrap=True)
         else:
             print_line(f"{count:6,}  the same steps, in another order or number")
     _rest(len(counts), rows)
@@ -122,7 +123,7 @@ def _settings(comparison: Comparison, rows: int) -> None:
     if not comparison.settings:
         print_line("settings  no difference is recorded")
         return
-    print_line(f"A and B differ in {in_words(comparison.settings)}")
+    print_line(f"A and B differ in {in_words(comparison.settings)}", wrap=True)
     print_table(setting_table(comparison.settings, "settings that differ", rows))
     _rest(len(comparison.settings), rows)
 
@@ -132,7 +133,8 @@ def _usage(comparison: Comparison) -> None:
     for name, usage in zip("AB", comparison.usage, strict=True):
         print_line(
             f"used in {name}  {plural(usage.calls, 'call')}, {plural(usage.input_tokens, 'token')} read,"
-            f" {usage.output_tokens:,} written"
+            f" {usage.output_tokens:,} written",
+            wrap=True,
         )
 
 

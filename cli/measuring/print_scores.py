@@ -39,9 +39,9 @@ def print_scores(origin: str, scored: Sequence[ScoredTask], *, worst_first: bool
         if worst_first:
             worst = islice(one.by_case(worst_first=True).items(), _WORST)
             listed = ", ".join(f"{id_} {one.form.number(value)}" for id_, value in worst)
-            print_line(f"  worst by {one.case_score or one.headline}: {listed}", soft_wrap=True)
+            print_line(f"  worst by {one.case_score or one.headline}: {listed}")
         for note in one.notes:
-            print_line(f"  {note}", soft_wrap=True)
+            print_line(f"  {note}")
     if scored and isinstance(scored[0], PartScores):
         print_line("\n0 to 1; brackets: 95 % intervals by bootstrap over questions")
 
@@ -89,13 +89,12 @@ def _print_overall(one: ArchehrScores, intervals: Mapping[str, Interval]) -> Non
     if one.unscored:
         print_line(
             "  no overall_score, which needs every case of the key: no prediction of"
-            f" {plural(len(one.unscored), 'case')} ({some(one.unscored)}); a part: --case-ids IDS",
-            soft_wrap=True,
+            f" {plural(len(one.unscored), 'case')} ({some(one.unscored)}); a part: --case-ids IDS"
         )
     if (mean := intervals.get(AVAILABLE)) is not None:
         named = ", ".join(name for name in TASKS[one.task].averaged if name in intervals)
         line = f"  {AVAILABLE} {mean.value:.2f} {POINTS.bracket(mean)} ({named}); no overall_score"
-        print_line(line, soft_wrap=True)
+        print_line(line)
 
 
 def _print_verdicts(one: VerdictScores) -> None:
@@ -138,4 +137,4 @@ def _print_part(one: PartScores) -> None:
     print_table(Table(heads, rows), header=len(groups) > 1, below=below, gap=2 if below else 4)
     if one.unscored:
         how = "skipped, as BioASQ does" if one.definitions.bioasq_compat else "count as 0"
-        print_line(f"  {len(one.unscored):,} without an answer {how} ({some(one.unscored)})", soft_wrap=True)
+        print_line(f"  {len(one.unscored):,} without an answer {how} ({some(one.unscored)})")

@@ -158,7 +158,7 @@ def _kept(path: Path, purged: Purged, wanted: Mapping[str, float]) -> Result:
         raise ScoringError(f"{path}: {purged.words}, and no scores were kept")
 
     def print_kept() -> None:
-        print_line(f"{path}: {purged.words}; these are the scores of before", soft_wrap=True)
+        print_line(f"{path}: {purged.words}; these are the scores of before")
         for name, value in flat_scores(purged.scores):
             print_line(f"{name:<46} {value}")
 

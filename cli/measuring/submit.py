@@ -81,18 +81,17 @@ def submit(
     _report(ready, submission.words)
     unsupported = [] if ready.refused else unsupported_answers(folder, task)
     for warning in unsupported:
-        print_message(" ".join(warning.split()), "yellow", soft_wrap=True)
+        print_message(" ".join(warning.split()), "yellow")
 
     def print_written() -> None:
         if ready.refused:
             return
         filled = f", {len(ready.filled)} of them empty" if ready.filled and task in ARCHEHR else ""
         print_line(
-            f"{len(ready.entries)} {submission.words.case[len(ready.entries) != 1]}{filled} in {target}",
-            soft_wrap=True,
+            f"{len(ready.entries)} {submission.words.case[len(ready.entries) != 1]}{filled} in {target}"
         )
         for number, command in enumerate(following):
-            print_line(f"{'     ' if number else 'next:'} {command}", soft_wrap=True)
+            print_line(f"{'     ' if number else 'next:'} {command}")
 
     content = {
         "run": str(run),
@@ -117,16 +116,16 @@ def _report(ready: RunSubmission, words: Words) -> None:
         head = "nothing written" if alone else fault.severity
         line = " ".join(f"{head}: {fault.line}{remedy}".split())
         colour = "red" if fault.severity == "refused" else "yellow"
-        print_message(line, colour, soft_wrap=True)
+        print_message(line, colour)
     if alone:
         return
     if ready.refused:
-        print_message(f"nothing written: {counted(ready.faults)}", "red", soft_wrap=True)
+        print_message(f"nothing written: {counted(ready.faults)}", "red")
         return
     if ready.filled:
         count = len(ready.filled)
         filled = f"{words.filled} {count} {words.case[count != 1]}: {', '.join(ready.filled)}"
-        print_message(filled, "yellow", soft_wrap=True)
+        print_message(filled, "yellow")
 
 
 def _next(folder: RunFolder, target: Path, task: str) -> list[str]:

@@ -54,9 +54,9 @@ def validate(
     def print_checked() -> None:
         _print_faults(faults, rows)
         if skipped:
-            print_line(f"not checked: {'; '.join(skipped)}", soft_wrap=True)
+            print_line(f"not checked: {'; '.join(skipped)}")
         what = f"{count} {submission.words.entry[count != 1]} for {task}" if task else "nothing read"
-        print_line(f"{file}: {what}: {counted(faults) or 'no fault found'}", soft_wrap=True)
+        print_line(f"{file}: {what}: {counted(faults) or 'no fault found'}")
 
     content = {
         "file": str(file),

@@ -124,7 +124,7 @@ def check(
     except ModelError as error:
         line = f"{name} cannot be used: {str(error).removeprefix(f'model {name!r} cannot be used: ')}"
         unreachable = {"model": name, "reachable": False, "error": str(error)}
-        return Result(unreachable, lambda: print_line(line, "red", soft_wrap=True), 1)
+        return Result(unreachable, lambda: print_line(line, "red"), 1)
     recipes = dict(_recipes(backend))
     # Otherwise LangChain's class names the limit, or none is sent.
     names_limit = backend.name.provider in ("openai", "vllm") and backend.name.base_urls

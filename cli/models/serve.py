@@ -90,7 +90,7 @@ def serve(
         extra=more,
     )
     for note in spec.notes:
-        print_message(note, soft_wrap=True)
+        print_message(note)
     if print_command:
         _print_command(spec)
         return
@@ -108,7 +108,7 @@ def _print_command(spec: ServeSpec) -> None:
     import shlex
 
     variables = [f"{name}={shlex.quote(value)}" for name, value in spec.environment.items()]
-    print_line(" ".join([*variables, shlex.join(spec.command)]), soft_wrap=True)
+    print_line(" ".join([*variables, shlex.join(spec.command)]))
 
 
 def _serve(spec: ServeSpec, log: Path | None) -> None:
@@ -125,14 +125,14 @@ def _serve(spec: ServeSpec, log: Path | None) -> None:
         server = start_server(spec, lambda text: shown.advance(details=text), log=log, every_s=0.5)
     with server:
         try:
-            print_line(f"ready after {duration(server.seconds)} (log: {server.log})", soft_wrap=True)
-            print_line(f"model    {server.model_string}", soft_wrap=True)
+            print_line(f"ready after {duration(server.seconds)} (log: {server.log})")
+            print_line(f"model    {server.model_string}")
             next_command = f"evigraph run tamu CASES... --model {server.model_string}"
-            print_line(f"next     {next_command}", soft_wrap=True)
+            print_line(f"next     {next_command}")
             print_message("Ctrl-C ends it")
             fault = server.wait()
         except KeyboardInterrupt:
             print_message("stopping vLLM")
             return
-    print_message(f"evigraph: {fault}", soft_wrap=True)
+    print_message(f"evigraph: {fault}")
     raise typer.Exit(1)

@@ -167,7 +167,7 @@ def api(
             typer.echo(f"token: {token}")
         if waiting:
             print_message(f"{plural(waiting, 'run')} of before {'goes' if waiting == 1 else 'go'} on")
-        print_message("Ctrl-C ends the service; runs that have not ended go on at the next start.")
+        print_message("Ctrl-C ends the service; runs that have not ended go on at the next start.", wrap=True)
 
     try:
         service.start()

@@ -143,7 +143,7 @@ def ask(
             shutil.rmtree(folder.parent)
     line = run.case(CASE)
     if line is None:
-        print_message(f"not answered; go on: evigraph resume {quoted(run.path)}", soft_wrap=True)
+        print_message(f"not answered; go on: evigraph resume {quoted(run.path)}")
         raise typer.Exit(130 if interrupted else 1)
 
     answered = answer_result(case, run, line)
@@ -200,7 +200,7 @@ def _announce(request: Request, options: Options, sentences: int, *, yes: bool) 
         read, written = _PACES.get(request.models[role].provider, _PACE)
         seconds += part.input_tokens / read + (part.output_tokens + part.thinking_tokens) / written
     said = f"The note has {plural(sentences, 'sentence')}; the answer takes about {duration(seconds)}."
-    print_message(f"{said} A shorter part of the note takes less.", "yellow")
+    print_message(f"{said} A shorter part of the note takes less.", "yellow", wrap=True)
     if not yes and sys.stdin.isatty():
         typer.confirm("Ask it?", default=True, abort=True)
 

@@ -98,7 +98,7 @@ def _journal(path: Path, *, repair: bool) -> dict[str, Any]:
 
 def _print(found: dict[str, Any]) -> None:
     for fault in found["faults"]:
-        print_line(fault, "yellow", soft_wrap=True)
+        print_line(fault, "yellow")
     whole = f"{plural(found['cases'], 'ended case')}, {plural(found['calls'], 'stored call')}"
     if not found["faults"]:
         print_line(f"whole: {whole}")
@@ -107,6 +107,6 @@ def _print(found: dict[str, Any]) -> None:
     lost = f"{plural(len(found['lost_cases']), 'case')}, {plural(found['lost_calls'], 'stored call')}"
     print_line(f"lost    {lost}")
     if found["damaged_files"]:
-        print_line(f"aside   {found['damaged_files']}", soft_wrap=True)
+        print_line(f"aside   {found['damaged_files']}")
     for command in found["next"]:
-        print_line(f"next    {command}", soft_wrap=True)
+        print_line(f"next    {command}")

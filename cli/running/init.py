@@ -89,10 +89,10 @@ def init(
     ]
 
     def print_made() -> None:
-        print_line(f"written: {recipe}, and {cases} with {plural(len(found.cases), 'case')}", soft_wrap=True)
+        print_line(f"written: {recipe}, and {cases} with {plural(len(found.cases), 'case')}")
         print_line("next:")
         for command in commands:
-            print_line(f"  {command}", soft_wrap=True)
+            print_line(f"  {command}")
 
     content = {"recipe": str(recipe), "file": str(cases), "cases": len(found.cases), "next": commands}
     return Result(content, print_made)

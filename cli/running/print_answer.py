@@ -96,7 +96,7 @@ def _print(case: Case, run: RunFolder, line: Line, found: dict[str, Any]) -> Non
     elif sentences:
         for one in sentences:
             output().print(safe(one["text"], "bold"))
-            print_line(f"  {_mark(one)}", _COLOURS.get(one["support"], "yellow"))
+            print_line(f"  {_mark(one)}", _COLOURS.get(one["support"], "yellow"), wrap=True)
     else:
         print_line("no answer" + (f": {', '.join(line['flags'])}".replace("_", " ") if line["flags"] else ""))
     shown = found["sentences"]
@@ -113,10 +113,10 @@ def _print(case: Case, run: RunFolder, line: Line, found: dict[str, Any]) -> Non
         if len(shown) > _ROWS:
             print_line(f"... and {len(shown) - _ROWS:,} more")
     print_line()
-    print_line(f"run: {run.path}", soft_wrap=True)
+    print_line(f"run: {run.path}")
     again = "retry" if line["error"] is not None else "show"
     case_id = "" if again == "retry" else f" {CASE}"
-    print_line(f"next: evigraph {again} {quoted(run.path)}{case_id}", soft_wrap=True)
+    print_line(f"next: evigraph {again} {quoted(run.path)}{case_id}")
 
 
 def _mark(one: dict[str, Any]) -> str:

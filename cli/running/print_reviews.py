@@ -68,7 +68,7 @@ def show_reviewed(folder: RunFolder, case_id: str) -> Result:
         for one in history:
             print_line(f"{one.reviewed_at} {one.reviewer}: {one.words}")
             if one.comment:
-                print_line(f"  {one.comment}")
+                print_line(f"  {one.comment}", wrap=True)
 
     reviews = [one.model_dump(mode="json") for one in history]
     return Result({"case_id": case_id, "reviews": reviews}, print_reviewed)
@@ -94,8 +94,8 @@ def _print_added(folder: RunFolder, line: Line, made: Review) -> None:
     elif made.labels is None:
         command = f"evigraph review {quoted(folder.path)} {quoted(made.case_id)} --by NAME"
         print_line("it still waits, as the review says nothing of its labels")
-        print_line(f"next: {command} --confirm", soft_wrap=True)
-        print_line(f"      {command} --essential IDS", soft_wrap=True)
+        print_line(f"next: {command} --confirm")
+        print_line(f"      {command} --essential IDS")
     elif folder.manifest.status == "running":
         print_line("it continues with the run")
     else:
@@ -140,7 +140,7 @@ def _print_queues(folder: RunFolder, found: Sequence[Queue]) -> None:
     remaining = next((one for one in found if one.open), None)
     run = quoted(folder.path)
     if remaining is not None:
-        print_line(f"next: evigraph view {run} --blind --by {quoted(remaining.reviewer)}", soft_wrap=True)
+        print_line(f"next: evigraph view {run} --blind --by {quoted(remaining.reviewer)}")
     elif len(found) > 1:
         print_line(f"next: evigraph review agreement {run}")
 
@@ -157,8 +157,8 @@ def show_queue(folder: RunFolder, reviewer: str, *, blind: bool) -> Result:
         if remaining:
             command = review_command(folder, found.open[0], standings.get(found.open[0]), reviewer)
             flag = " --blind" if blind and " --blind" not in command else ""
-            print_line(f"remaining: {some(found.open, 20)}", soft_wrap=True)
-            print_line(f"next: {command}{flag}", soft_wrap=True)
+            print_line(f"remaining: {some(found.open, 20)}")
+            print_line(f"next: {command}{flag}")
 
     return Result({"run": str(folder.path), **_queue(found)}, print_queue)
 
@@ -180,10 +180,10 @@ def show_unlabelled(folder: RunFolder, case: Case, reviewer: str | None) -> Resu
     def print_case() -> None:
         print_unlabelled(case)
         for label, meaning in DEFINITIONS.items():
-            print_line(f"{label.replace('-', ' ')}: {meaning}")
+            print_line(f"{label.replace('-', ' ')}: {meaning}", wrap=True)
         by = quoted(reviewer) if reviewer is not None else "NAME"
         command = f"evigraph review {quoted(folder.path)} {quoted(case.id)} --blind --by {by}"
-        print_line(f"next: {command} --essential IDS --supplementary IDS", soft_wrap=True)
+        print_line(f"next: {command} --essential IDS --supplementary IDS")
 
     return Result(content, print_case)
 
@@ -192,9 +192,9 @@ def print_unlabelled(case: Case) -> None:
     """Question and note of a case."""
     for name, text in (("question", case.question), ("patient", case.narrative)):
         if text.strip():
-            print_line(f"{name}: {' '.join(text.split())}")
+            print_line(f"{name}: {' '.join(text.split())}", wrap=True)
     for one in case.sentences:
-        print_line(f"{one.id:>4}  {' '.join(one.text.split())}")
+        print_line(f"{one.id:>4}  {' '.join(one.text.split())}", wrap=True)
 
 
 def print_agreement(folder: RunFolder, found: ReviewerAgreement, missing: Sequence[str]) -> None:
@@ -210,13 +210,14 @@ def print_agreement(folder: RunFolder, found: ReviewerAgreement, missing: Sequen
     print_table(found.table)
     print_line(
         f"{plural(found.cases, 'case')} labelled by two or more; alpha: Krippendorff's; intervals by"
-        " bootstrap over cases; - where all labels are alike"
+        " bootstrap over cases; - where all labels are alike",
+        wrap=True,
     )
     if found.left_out:
         sentences = plural(found.left_out, "sentence")
         print_line(f"Fleiss' kappa leaves out {sentences} with other numbers of reviewers")
     if found.caution:
-        print_line(found.caution, "yellow")
+        print_line(found.caution, "yellow", wrap=True)
     run = quoted(folder.path)
     if found.differing:
         print_line(f"reviewers differ on {plural(len(found.differing), 'case')}")
@@ -262,8 +263,7 @@ def _print_differences(
     if undecided:
         print_line(
             f"next: evigraph review adjudicate {run} {quoted(undecided[0])} --by NAME --essential IDS"
-            " --not-relevant IDS",
-            soft_wrap=True,
+            " --not-relevant IDS"
         )
     else:
         print_line(f"next: evigraph review adjudicate {run} --out key.json")
@@ -285,8 +285,7 @@ def adjudicated(folder: RunFolder, path: Path, found: AdjudicatedCases) -> Resul
     def print_adjudicated() -> None:
         print_line(
             f"{plural(len(found.cases), 'case')} in {path}: {found.agreed:,} labelled alike by all reviewers,"
-            f" {found.adjudicated:,} adjudicated, {found.alone:,} labelled by one person",
-            soft_wrap=True,
+            f" {found.adjudicated:,} adjudicated, {found.alone:,} labelled by one person"
         )
         if found.missing:
             print_line(f"left out, as somebody is still to label them: {some(found.missing, 10)}", "yellow")
@@ -312,11 +311,11 @@ def _print_confirmed(line: Line, made: Review, labels: Mapping[str, str]) -> Non
     if unnamed:
         groups = "; ".join(f"{label} {' '.join(ids)}" for label, ids in sorted(unnamed.items()))
         why = "not named, so confirmed" if made.named else "confirmed"
-        print_line(f"{why} as shown: {groups}", soft_wrap=True)
+        print_line(f"{why} as shown: {groups}")
     divided = contested(line.get("vote_counts") or {}, line.get("usable_votes") or 0)
     open_ones = [id_ for id_ in divided if id_ not in made.named]
     if made.named and open_ones:
-        print_line(f"of these, votes differ on {' '.join(open_ones)}", "yellow", soft_wrap=True)
+        print_line(f"of these, votes differ on {' '.join(open_ones)}", "yellow")
 
 
 def _review_row(line: Line, review: Review | None, of_labels: Review | None, hidden: bool) -> dict[str, Any]:

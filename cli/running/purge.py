@@ -69,7 +69,7 @@ def _scores(folder: RunFolder) -> dict[str, Any]:
     try:
         return without_notes(run_scores(folder))
     except (ScoringError, InputError, RunError) as error:
-        print_message(f"no scores are kept: {error}", soft_wrap=True)
+        print_message(f"no scores are kept: {error}")
         return {}
 
 
@@ -83,7 +83,7 @@ def _plan(folder: RunFolder, ids: list[str]) -> Result:
     def print_plan() -> None:
         print_line(f"texts of {plural(len(ids), 'case')} would be removed from these files:")
         for name, size in sizes.items():
-            print_line(f"{size:>14,}  {name}", soft_wrap=True)
+            print_line(f"{size:>14,}  {name}")
         print_line("nothing was changed; purge them with --yes")
 
     return Result({"run": str(folder.path), "cases": ids, "files": sizes}, print_plan)
@@ -97,9 +97,9 @@ def _print(made: Purge) -> None:
         plural(made.reviews, "review"),
         plural(made.forks, "fork"),
     ]
-    print_line(f"purged    {plural(made.cases, 'case')}: {', '.join(removed)}", soft_wrap=True)
+    print_line(f"purged    {plural(made.cases, 'case')}: {', '.join(removed)}")
     if made.files:
-        print_line(f"deleted   {', '.join(made.files)}", soft_wrap=True)
+        print_line(f"deleted   {', '.join(made.files)}")
     print_line(f"size      {made.size[0]:,} bytes before, {made.size[1]:,} after")
     for path in made.outside:
-        print_line(f"outside   {path}: not touched", soft_wrap=True)
+        print_line(f"outside   {path}: not touched")

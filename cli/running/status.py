@@ -39,14 +39,13 @@ def status(run: RunFolderArgument) -> Result:
     def print_status() -> None:
         print_line(
             f"{run}: {status}; {counts.done:,} of {plural(cases, 'case')} done,"
-            f" {counts.failed:,} failed, {cases - counts.total:,} open",
-            soft_wrap=True,
+            f" {counts.failed:,} failed, {cases - counts.total:,} open"
         )
         for name, text in quality.rows().items():
-            print_line(f"{name}: {text}", soft_wrap=True)
+            print_line(f"{name}: {text}")
         _print_away(away, run)
         if status not in ("finished", "running"):
-            print_line(f"next: {away.next_command(run)}", soft_wrap=True)
+            print_line(f"next: {away.next_command(run)}")
 
     content = {
         "run": str(run),
@@ -88,7 +87,7 @@ def _print_away(away: Away, run: Path) -> None:
     if away.ended:
         rows_of = ", ".join(f"{number:,} {name}" for name, number in away.rows.items()) or "none"
         ended = f"{away.ended:,} batch{'es' * (away.ended != 1)}"
-        print_line(f"{ended} ended; requests: {rows_of}", soft_wrap=True)
+        print_line(f"{ended} ended; requests: {rows_of}")
     if away.failures:
         failed = ", ".join(f"{number:,} {name}" for name, number in sorted(away.failures.items()))
         print_line(f"calls that failed in batches: {failed}; ask again: evigraph retry {quoted(run)}")

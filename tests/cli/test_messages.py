@@ -109,3 +109,18 @@ def test_a_run_with_a_model_that_was_removed_is_refused_in_one_line(tmp_path: Pa
     refused = evigraph("resume", "run", folder=tmp_path)
     assert refused.code == 2 and REMOVED[model] in refused.line
     assert evigraph("status", "run", folder=tmp_path).code == 0
+
+
+def test_a_suggested_command_is_one_line_however_narrow_the_terminal(tmp_path: Path) -> None:
+    write_cases(tmp_path / "cases.jsonl", 2)
+    key = [
+        {"case_id": f"k{n}", "answers": [{"sentence_id": "1", "relevance": "essential"}]} for n in range(2)
+    ]
+    (tmp_path / "key.json").write_text(json.dumps(key))
+    pool = tmp_path / "a folder with a long name, on a long path" / "pool of all that was annotated"
+    built = evigraph(
+        *("demos", "build", "cases.jsonl", "--key", "key.json", "--to", pool, "--embedding", "lexical:64"),
+        folder=tmp_path,
+        environment={"COLUMNS": "40"},
+    )
+    assert f"      evigraph run tamu CASES... --model STRING --demos '{pool}'" in built.out.splitlines()
