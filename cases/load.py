@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from cases.formats.note_files import NOTE_SUFFIXES
 from cases.formats.plain_jsonl import read_jsonl
 from cases.records import Case, Gold, InvalidCase
 from cases.selection import EVERYTHING, Selection
+from cases.texts import quoted
 from storage.copies import OBJECTS, fetch, url_of
 from storage.errors import InputError, missing
 from storage.files import opened
@@ -207,8 +207,8 @@ def _case_files(given: Path) -> list[Path]:
     if given.is_dir():
         return _folder(given)
     if given.suffix.lower() in NOTE_SUFFIXES:
-        cases = shlex.quote(given.with_suffix(".jsonl").name)
-        remedy = f"Make cases of it: evigraph cases import {shlex.quote(str(given))} --out {cases}"
+        cases = quoted(given.with_suffix(".jsonl").name)
+        remedy = f"Make cases of it: evigraph cases import {quoted(given)} --out {cases}"
         raise InputError(given, "has notes, and is not a case file yet", remedy)
     if given.suffix.lower() not in _READERS:
         name = given.suffix or "no suffix"
@@ -231,7 +231,7 @@ def _folder(folder: Path) -> list[Path]:
     if not files:
         fault = "no .xml, .jsonl, or .json of questions in this folder"
         notes = any(entry.suffix.lower() in NOTE_SUFFIXES for entry in entries)
-        cases = f"Make cases of its notes: evigraph cases import {shlex.quote(str(folder))} --out cases.jsonl"
+        cases = f"Make cases of its notes: evigraph cases import {quoted(folder)} --out cases.jsonl"
         raise InputError(folder, fault, cases if notes else "Give the files or their own folder")
     return files
 

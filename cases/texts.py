@@ -1,9 +1,10 @@
-"""Cleaning of texts on input and output, their digests, and counts in words."""
+"""Cleaning of texts on input and output, their digests, words of commands, and counts in words."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterable
 from hashlib import blake2b, sha256
 from typing import TypeVar
@@ -46,6 +47,11 @@ def json_sha256(value: object) -> str:
 def hash64(text: str) -> int:
     """64 bits of BLAKE2b; among 20 million texts the chance that any two share one is about 1 in 100,000."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def quoted(value: object) -> str:
+    """A path or an id as a word of a command that a message suggests."""
+    return shlex.quote(str(value))
 
 
 def plural(count: int, noun: str) -> str:

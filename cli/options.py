@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cases.texts import quoted
 from cli.completion import VARIABLE, model_names, run_names
 
 if TYPE_CHECKING:
@@ -219,7 +220,6 @@ def users_of(path: Path | None) -> Users | None:
         InputError: Nobody may, or the file cannot be used.
     """
     from access.users import Users
-    from runs.record.manifest import quoted
     from storage.errors import InputError
 
     if path is None:

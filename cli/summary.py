@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rich.text import Text
 
 from cases.submissions.archehr import Prediction
-from cases.texts import plural
+from cases.texts import plural, quoted
 from cli.terminal import duration, print_facts, safe
 from evals.scoring.gold import GoldCase, gold_of_run, prediction_of
 from graph.system import System, find_system
@@ -18,7 +18,7 @@ from nodes.evidence.settings import EvidenceSettings
 from ranking.measures import PARTS
 from runs.execute.reply_quality import DEGRADED, ReplyQuality
 from runs.record.folder import RunFolder, is_impaired
-from runs.record.manifest import Session, quoted, recorded_cases, utc_now
+from runs.record.manifest import Session, recorded_cases, utc_now
 from runs.record.trace_file import Line
 from runs.record.used import with_unrecorded
 from runs.upkeep.away import away_batches

@@ -16,6 +16,7 @@ from typing import ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cases.formats.json_border import first_fault
+from cases.texts import quoted
 from storage.errors import InputError
 from storage.files import opened, write_atomically
 from storage.locks import FileLock, LockedError
@@ -63,7 +64,7 @@ class BuildManifest(Fields):
         manifest = cls.read(folder)
         if manifest is None:
             fault = f"contains no {cls.WHAT}" if folder.exists() else "no such folder"
-            raise InputError(folder, fault, f"Build one: {cls.COMMAND} --out {folder}")
+            raise InputError(folder, fault, f"Build one: {cls.COMMAND} --out {quoted(folder)}")
         if not manifest.complete:
             remedy = "Repeat the command that builds it: it continues"
             raise InputError(folder, f"this {cls.WHAT} is not finished", remedy)

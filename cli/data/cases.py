@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cases.texts import quoted
 from cli.options import PartOption
 from cli.terminal import Result, plural, print_line, print_message
 
@@ -105,7 +105,7 @@ def import_(
             f"{plural(len(found.cases), 'case')} with {plural(sentences, 'sentence')}"
             + (f", in {out}" if out else ", not written")
         )
-        named = f"evigraph run tamu {shlex.quote(str(out))} --model STRING"
+        named = f"evigraph run tamu {quoted(out)} --model STRING"
         again = "the same with --out cases.jsonl"
         print_line(f"next: {named if out else again}")
 
@@ -172,7 +172,7 @@ def scifact(
     def print_made() -> None:
         cases = f"{plural(len(made), 'case')} with {plural(sentences, 'sentence')}"
         print_line(f"{cases}, {essential:,} essential, in {out}")
-        print_line(f"next: evigraph run tamu {shlex.quote(str(out))} --model STRING")
+        print_line(f"next: evigraph run tamu {quoted(out)} --model STRING")
 
     content = {"file": str(out), "cases": len(made), "sentences": sentences, "essential": essential}
     return Result(content, print_made)
@@ -210,7 +210,7 @@ def pubmedqa(
         print_line(f"{plural(len(made), 'question')}, {yes:,} answered yes, in {out}")
         if left := sum(left_out.values()):
             print_line(f"left out: {left:,} answered maybe or not at all, or without a context")
-        print_line(f"next: evigraph run bioasq {shlex.quote(str(out))} --model STRING")
+        print_line(f"next: evigraph run bioasq {quoted(out)} --model STRING")
 
     content = {"file": str(out), "questions": len(made), "yes": yes, "left_out": left_out}
     return Result(content, print_made)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cases.texts import quoted
 from cli.terminal import Result, plural, print_facts, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def build_result(
         elif built.found:
             print_line(f"continued after {plural(built.found, 'document')}")
         print_line(f"{what} in {out}")
-        print_line(f'next: evigraph {kind} search {shlex.quote(str(out))} "QUESTION"')
+        print_line(f'next: evigraph {kind} search {quoted(out)} "QUESTION"')
 
     state = {"folder": str(out), "unchanged": built.unchanged, "found": built.found}
     return Result({**state, **summary}, print_built)

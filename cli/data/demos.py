@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cases.texts import quoted
 from cli.flags import DataFlags
 from cli.options import (
     EffortOption,
@@ -82,8 +83,8 @@ def build(
         )
     without = f" ({built.without_intent} without an intent)" if built.without_intent else ""
     print_line(f"{plural(built.count, 'demonstration')}{without} in {to}")
-    print_line(f"next: evigraph demos list {shlex.quote(str(to))}")
-    print_line(f"      evigraph run tamu CASES... --model STRING --demos {shlex.quote(str(to))}")
+    print_line(f"next: evigraph demos list {quoted(to)}")
+    print_line(f"      evigraph run tamu CASES... --model STRING --demos {quoted(to)}")
 
 
 @demos.command("add")
@@ -116,7 +117,7 @@ def add(
     print_line(f"{plural(built.count, 'demonstration')}, {built.reviewed} of them from reviews, in {to}")
     if built.replaced:
         print_line(f"replaced by their reviews: {_some(built.replaced)}")
-    print_line(f"next: evigraph run tamu CASES... --model STRING --demos {shlex.quote(str(to))}")
+    print_line(f"next: evigraph run tamu CASES... --model STRING --demos {quoted(to)}")
 
 
 @demos.command("label")
@@ -135,7 +136,7 @@ def label(
     from runs.record.audit import record_if_possible
     from runs.record.folder import RunFolder
 
-    folder, named = RunFolder(run), shlex.quote(str(run))
+    folder, named = RunFolder(run), quoted(run)
     written = write_weak_key(folder, to)
     record_if_possible(run, "exported", what="weak labels", to=str(to))
     print_line(f"{plural(written.labelled, 'case')} with weak labels in {to}")
@@ -148,7 +149,7 @@ def label(
     if written.not_run:
         print_line(f"not run yet: {plural(written.not_run, 'case')} (evigraph resume {named})")
     cases = shlex.join(folder.manifest.inputs.paths)
-    print_line(f"next: evigraph demos build {cases} --key {shlex.quote(str(to))} --to pool")
+    print_line(f"next: evigraph demos build {cases} --key {quoted(to)} --to pool")
 
 
 @demos.command("list")

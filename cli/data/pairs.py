@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cases.texts import plural
+from cases.texts import plural, quoted
 from cli.flags import DataFlags
 from cli.options import (
     PartOption,
@@ -96,4 +95,4 @@ def _print(out: Path, retriever: str, counts: PairCounts, unjudged: int) -> None
         print_line(f"relevant documents that the corpus does not hold: {counts.missing:,}", "yellow")
     if left := counts.without_relevant + unjudged:
         print_line(f"questions without a relevant document, left out: {left:,}", "yellow")
-    print_line(f"next: evigraph train reranker --data {shlex.quote(str(out))}")
+    print_line(f"next: evigraph train reranker --data {quoted(out)}")

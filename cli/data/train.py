@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cases.texts import quoted
 from cli.options import local_path
 from cli.terminal import Result, plural, print_line, print_message
 
@@ -236,7 +236,7 @@ def _train_logistic(data: list[Path], reader: str | None, folder: Path, limit: i
     }
     line = (
         f"{ranker.identity}: fitted on {plural(count, 'example')}; micro F1 {f1} on examples left out"
-        f" in turn. It is in {folder}; next: evigraph rank {shlex.quote(str(folder))}"
+        f" in turn. It is in {folder}; next: evigraph rank {quoted(folder)}"
     )
     return Result(content, lambda: print_line(line))
 
@@ -302,6 +302,6 @@ def _trained(folder: Path, manifest: RankerManifest) -> Result:
         f"{manifest.name}: trained on {plural(manifest.data.examples, 'example')}, best epoch"
         f" {held_out.epoch}; on {plural(manifest.split.examples, 'held-out example')} average precision"
         f" {held_out.average_precision:.3f}, micro F1 {held_out.micro_f1:.3f} ({manifest.cutoff.rule},"
-        f" leave-one-out). It is in {folder}; next: evigraph rank {shlex.quote(str(folder))}"
+        f" leave-one-out). It is in {folder}; next: evigraph rank {quoted(folder)}"
     )
     return Result(content, lambda: print_line(line))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cases.texts import quoted
 from cli.options import PromptSetOption
 from cli.terminal import Result, print_line, print_message, print_rows
 
@@ -75,5 +75,5 @@ def copy(
 
     copy_prompts(prompt_set or DEFAULT, names, to)
     print_line(f"copied {', '.join(names)} to {to}")
-    command = f"evigraph run SYSTEM CASES... --prompt-set {shlex.quote(str(to))}"
+    command = f"evigraph run SYSTEM CASES... --prompt-set {quoted(to)}"
     print_line(f"next: edit them, then {command}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cases.texts import quoted
 from cli.flags import DataFlags
 from cli.options import RunFolderArgument
 from cli.terminal import Result, duration, plural, print_line, print_rows, safe
@@ -118,7 +119,6 @@ def push(run: RunFolderArgument, url: UrlArgument, *, data: DataFlags) -> None:
     """
     from cli.progress import Steps, progress
     from runs.move.pushed import push as push_run
-    from runs.record.manifest import quoted
 
     with progress() as shown:
         made = push_run(run, url, Steps(shown).show)
@@ -146,7 +146,6 @@ def pull(
     """
     from cli.progress import Steps, progress
     from runs.move.pushed import pull as pull_run
-    from runs.record.manifest import quoted
 
     with progress() as shown:
         folder, listing = pull_run(url, out, Steps(shown).show)

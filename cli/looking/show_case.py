@@ -8,7 +8,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from cases.records import Case
-from cases.texts import plural
+from cases.texts import plural, quoted
 from cli.looking.show_fork import list_forks
 from cli.looking.show_question import print_question, question_rows
 from cli.looking.show_verdict import print_evidence, verdict_rows
@@ -16,7 +16,7 @@ from cli.terminal import duration, output, print_facts, print_rows, safe
 from graph.system import find_node
 from nodes.verification.support import marked_sentence, marked_text
 from runs.record.folder import CALLS, Line, RunFolder
-from runs.record.manifest import WAITING, quoted, recorded_cases
+from runs.record.manifest import WAITING, recorded_cases
 from runs.review.reviewers import ReviewedRun, Standing
 from serving.journal.journal import Journal
 from storage.errors import InputError

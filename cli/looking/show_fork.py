@@ -9,13 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from cases.texts import plural
+from cases.texts import plural, quoted
 from cli.terminal import print_facts, safe
 from evals.compare.changes import CaseChange, case_change
 from evals.compare.outcomes import CaseOutcome, read_outcome
 from runs.fork.forks import forks
 from runs.record.folder import RunFolder
-from runs.record.manifest import ForkedFrom, Session, quoted
+from runs.record.manifest import ForkedFrom, Session
 
 
 @dataclass(frozen=True, slots=True)

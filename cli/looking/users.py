@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cases.texts import quoted
 from cli.terminal import Result, print_line, print_message, print_rows
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ def add(
     Example: evigraph users add ana --role review --days 90
     """
     from datetime import UTC, datetime
-
-    from runs.record.manifest import quoted
 
     known = _known(file)
     made, token = known.add(name, role, datetime.now(UTC), days=days, renew=renew)

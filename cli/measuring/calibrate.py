@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cases.texts import quoted
 from cli.completion import recipe_names
 from cli.options import KeyOption, input_path, run_folder
 from cli.terminal import Result, plural, print_line, print_message, print_table
@@ -137,7 +138,7 @@ def calibrate(
             print_line("nothing saved: --out FILE writes the recipe")
         else:
             print_line(f"recipe  {out}")
-            print_line(f"next: evigraph run {made.data.recipe.system} CASES --recipe {out}")
+            print_line(f"next: evigraph run {made.data.recipe.system} CASES --recipe {quoted(out)}")
 
     return Result(as_object(made, None if out is None else str(out)), print_calibration, int(refused))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cases.texts import quoted
 from cli.completion import recipe_names
 from cli.flags import SessionFlags
 from cli.options import EffortOption, ModelOption
@@ -93,7 +94,6 @@ def ask(
     from graph.recipe import load_recipe, located, override
     from runs.execute.assemble import Request
     from runs.execute.sessions import start
-    from runs.record.manifest import quoted
     from serving.policy.policy import NotScanned, find_policies, keep_beside
     from serving.protocol.model_name import ROLES, assign_roles
     from storage.errors import InputError
@@ -165,7 +165,6 @@ def recipe_for(models: list[str]) -> str:
 
 
 def _question(words: list[str], note: Path) -> str:
-    from runs.record.manifest import quoted
     from storage.errors import InputError
 
     if len(words) > 1:

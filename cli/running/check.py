@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cases.texts import quoted
 from cli.options import run_folder
 from cli.terminal import Result, plural, print_line
 
@@ -56,7 +57,6 @@ def _run(path: Path, *, repair: bool) -> dict[str, Any]:
 
 
 def _found(path: Path, found: Check, made: Repaired | None) -> dict[str, Any]:
-    from runs.record.manifest import quoted
 
     following = []
     if found.faults and made is None:
@@ -77,7 +77,6 @@ def _found(path: Path, found: Check, made: Repaired | None) -> dict[str, Any]:
 
 def _journal(path: Path, *, repair: bool) -> dict[str, Any]:
     """Check a journal by itself, such as a pool's."""
-    from runs.record.manifest import quoted
     from serving.journal.repair import look
     from serving.journal.repair import repair as repair_journal
 

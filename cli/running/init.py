@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cases.texts import quoted
 from cli.options import ModelOption
 from cli.terminal import Result, plural, print_line
 
@@ -57,7 +58,6 @@ def init(
     from cases.load import packaged_path
     from cli.running.ask import MODEL, recipe_for
     from graph.recipe import RECIPES, load_recipe
-    from runs.record.manifest import quoted
     from serving.policy.policy import find_policies, keep_beside
     from serving.protocol.model_name import ROLES, assign_roles
     from storage.errors import InputError

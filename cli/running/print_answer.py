@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cases.texts import quoted
 from cli.terminal import Result, plural, print_line, print_rows, safe
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def _as_json(case: Case, run: RunFolder, line: Line) -> dict[str, Any]:
 
 def _print(case: Case, run: RunFolder, line: Line, found: dict[str, Any]) -> None:
     from cli.terminal import output
-    from runs.record.manifest import quoted
 
     sentences = found["answer_sentences"]
     if line["error"] is not None:

@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cases.texts import quoted
 from cli.looking.show_case import review_command, show_case
 from cli.terminal import Result, duration, plural, print_line, print_rows, print_table
 from evals.pages.tables import NO_VALUE, some
 from nodes.evidence.disagreement import contested
 from runs.record.folder import Line, RunFolder
-from runs.record.manifest import WAITING, quoted
+from runs.record.manifest import WAITING
 from runs.review.reviewers import Queue, ReviewedRun, Standing, queue_of, queues
 from runs.review.reviews import DEFINITIONS, Review, Reviews, is_stale
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cases.texts import quoted
 from cli.options import RunFolderArgument
 from cli.terminal import Result, plural, print_line, print_message
 
@@ -38,7 +39,7 @@ def purge(
     Example: evigraph purge out/2026-11-21T10-15-tamu-ab12 101 --yes
     """
     from runs.record.folder import RunFolder
-    from runs.record.manifest import RunError, quoted
+    from runs.record.manifest import RunError
     from runs.upkeep.purge import plan
     from runs.upkeep.purge import purge as purge_run
 

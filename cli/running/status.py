@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cases.texts import quoted
 from cli.options import RunFolderArgument
 from cli.terminal import Result, duration, plural, print_line, print_rows
 
@@ -66,7 +67,6 @@ def status(run: RunFolderArgument) -> Result:
 
 
 def _print_away(away: Away, run: Path) -> None:
-    from runs.record.manifest import quoted
 
     if away.batches:
         numbers = ("calls", "requests", "answered", "since", "expires in")

@@ -6,6 +6,7 @@ from typing import NotRequired, TypedDict
 
 from langgraph.runtime import Runtime
 
+from cases.texts import plural
 from nodes.answer.answer_rules import AnswerRules, find_faults, shorten, strip_citations
 from nodes.core.context import Context
 from nodes.core.facts import plain, withheld
@@ -56,7 +57,7 @@ async def check_answer(state: CheckAnswerInput, runtime: Runtime[Context]) -> Ch
         "answer": repaired,
         "decisions": decision(
             "check_answer",
-            f"accepted with a flag after {len(rejected)} corrections: {quoted}",
+            f"accepted with a flag after {plural(len(rejected), 'correction')}: {quoted}",
             {**facts, "verdict": "repaired", "words_after": len(repaired.split())},
             flags=["answer_breaks_rules"],
         ),

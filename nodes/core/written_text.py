@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
 
+from cases.texts import plural
 from nodes.core.context import AskSettings, Context
 from nodes.core.failure import NodeFailure
 from serving.protocol.messages import Message
@@ -67,7 +68,7 @@ class WrittenText(NamedTuple):
     def course(self) -> str:
         """How faults were handled, in words; empty where the first attempt had none."""
         if self.cut:
-            return f"cut after {len(self.faults) - 1} corrections: {'; '.join(self.faults[-1])}"
+            return f"cut after {plural(len(self.faults) - 1, 'correction')}: {'; '.join(self.faults[-1])}"
         return f"after the fault was quoted: {'; '.join(self.faults[-1])}" if self.faults else ""
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from cases.definitions import Section
+from cases.texts import quoted
 from ranking.cutoffs import Cutoff
 from ranking.encoding.encoders import Encoder, load_encoder
 from ranking.errors import RankerError
@@ -258,5 +259,5 @@ def _not_a_ranker(folder: Path) -> str:
     if not folder.is_dir():
         return "no such folder"
     if (folder / "training").is_dir():
-        return f"its training has not ended: evigraph train --resume {folder}"
+        return f"its training has not ended: evigraph train --resume {quoted(folder)}"
     return f"it lacks {CHECKPOINT}, so it is not a trained ranker"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from cases.definitions import Section
+from cases.texts import quoted
 from ranking.errors import RankerError
 from ranking.examples import Example, data_sha256
 from ranking.rankers.ranker import CHECKPOINT
@@ -61,7 +62,7 @@ def write_job(folder: Path, job: TrainingJob) -> None:
     """
     if folder.exists() and any(folder.iterdir()):
         unfinished = (folder / WORKPLACE / _JOB).is_file()
-        hint = f"go on with evigraph train --resume {folder}, or name" if unfinished else "name"
+        hint = f"go on with evigraph train --resume {quoted(folder)}, or name" if unfinished else "name"
         raise RankerError(f"{folder}: not empty; {hint} another folder with --out")
     workplace = folder / WORKPLACE
     workplace.mkdir(parents=True, exist_ok=True)

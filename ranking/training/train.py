@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from cases.texts import plural
+from cases.texts import plural, quoted
 from ranking.encoding.device import choose_placement, resolve_precision
 from ranking.encoding.encoders import Encoder, encoder_folder, load_encoder
 from ranking.errors import RankerError
@@ -131,7 +131,7 @@ def train(
                 model = _learn(session, parts, model.to(device), encoder, validation)
             except TrainingInterrupted:
                 raise TrainingInterrupted(
-                    f"interrupted; go on with evigraph train --resume {folder}"
+                    f"interrupted; go on with evigraph train --resume {quoted(folder)}"
                 ) from None
             except TrainingDiverged as error:
                 if session.position.best is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from cases.texts import json_sha256, plural
+from cases.texts import json_sha256, plural, quoted
 from ranking.encoding.vectors import Vectors
 from retrieval.corpus.corpus import Corpus
 from retrieval.embeddings import Embedder, connect_embedder
@@ -108,5 +108,6 @@ def refuse_other_corpus(folder: Path, manifest: Manifest, corpus: Corpus) -> Non
     raise InputError(
         folder,
         f"was built from the corpus {manifest.corpus.folder}, not from {corpus.folder}",
-        f"Use that one, or build an index of this one: evigraph index build {corpus.folder} --out OTHER",
+        "Use that one, or build an index of this one:"
+        f" evigraph index build {quoted(corpus.folder)} --out OTHER",
     )

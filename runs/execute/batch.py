@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case, InvalidCase
+from cases.texts import quoted
 from nodes.evidence.label_evidence import CaseKeys
 from retrieval.pools.pool import REMEMBERED_IN_BATCHES, DemonstrationPool
 from runs.execute.admission import Admission
@@ -38,7 +39,6 @@ from runs.record.manifest import (
     RunStopped,
     Session,
     Status,
-    quoted,
     utc_now,
 )
 from runs.record.trace_file import Line

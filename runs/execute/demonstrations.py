@@ -12,7 +12,7 @@ from langgraph.runtime import Runtime
 from cases.formats.archehr_key import read_archehr_key, write_archehr_key
 from cases.load import find_cases
 from cases.records import Case, Gold, Intent, InvalidCase, Label, LabelSource, RiskLevel
-from cases.texts import plural
+from cases.texts import plural, quoted
 from graph.note_resources import open_pool
 from graph.system import find_system, systems
 from nodes.core.context import Context
@@ -24,7 +24,7 @@ from retrieval.pools.folder import MANIFEST, REVIEWED, build_pool
 from runs.execute.assemble import Report, connect_roles
 from runs.execute.servers import Servers
 from runs.record.folder import Line, RunFolder
-from runs.record.manifest import RunError, quoted, recorded_cases, recorded_source
+from runs.record.manifest import RunError, recorded_cases, recorded_source
 from runs.review.reviewed_gold import reviewed_cases
 from serving.journal.journal import Journal
 from serving.policy.gate import demand_scanned, hold_for, take_cases

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from cases.texts import plural
+from cases.texts import plural, quoted
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from runs.execute.assemble import Assembly, Report, Request, assemble, closed_at_end, recorded_request
 from runs.execute.batch import Options, run_batch
@@ -31,7 +31,6 @@ from runs.record.manifest import (
     RunError,
     Status,
     differences,
-    quoted,
 )
 from runs.record.purged import refuse_purged
 from runs.review.reviewers import ReviewedRun

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cases.records import Case
+from cases.texts import quoted
 from graph.recipe import Recipe, make_recipe, override
 from graph.system import find_system
 from nodes.core.failure import NodeFailure, as_failure
@@ -24,7 +25,7 @@ from runs.fork.forks import FORKS, ForkPoint, changes, find_fork_point, new_fold
 from runs.fork.replay import Inherited, replay_run
 from runs.record.audit import record_if_possible
 from runs.record.folder import CALLS, Line, RunFolder, RunWriter
-from runs.record.manifest import BudgetCaps, ForkedFrom, Manifest, RunError, quoted
+from runs.record.manifest import BudgetCaps, ForkedFrom, Manifest, RunError
 from runs.record.purged import refuse_purged
 from runs.record.trace_file import CaseTrace
 from serving.journal.journal import Journal

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cases.selection import Shard, shard_index
-from cases.texts import plural
+from cases.texts import plural, quoted
 from graph.system import find_system
 from runs.record.audit import AUDIT, SHARD_LOGS, record, sent_by
 from runs.record.folder import (
@@ -36,7 +36,6 @@ from runs.record.manifest import (
     Manifest,
     RunError,
     differences,
-    quoted,
     recorded_source,
     repair_hint,
 )

@@ -20,11 +20,12 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cases.texts import quoted
 from runs.record.audit import AUDIT, record
 from runs.record.folder import CALLS, COPY, RunFolder, locked
 from runs.record.found import find_runs
 from runs.record.index import INDEX
-from runs.record.manifest import RunError, quoted, utc_now
+from runs.record.manifest import RunError, utc_now
 from runs.record.publishing import built_beside, copy_journal, demand_free, flush, fold_log
 from runs.record.purged import purged_of
 from runs.record.sealed import Damaged, open_document, seal_document

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from cases.texts import quoted
 from runs.record.elsewhere import begin_elsewhere, elsewhere, end_elsewhere
 from runs.record.folder import CALLS, CASES, COPY, MANIFEST, RunWriter, demand_empty, take_lock
 from runs.record.index import INDEX
-from runs.record.manifest import Manifest, RunError, RunStopped, quoted
+from runs.record.manifest import Manifest, RunError, RunStopped
 from runs.record.publishing import copy_journal, publish_files
 from runs.record.trace_file import TRACE
 from serving.journal.files import open_to_write

@@ -9,7 +9,8 @@ import stat
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from runs.record.manifest import RunError, quoted, utc_now
+from cases.texts import quoted
+from runs.record.manifest import RunError, utc_now
 from storage.private import flush_path, write_private
 
 MARKER = ".scratch.json"

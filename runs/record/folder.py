@@ -14,8 +14,9 @@ from typing import IO, Any, Literal, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from cases.texts import quoted
 from runs.record.elsewhere import MARKER, elsewhere
-from runs.record.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, Status, quoted, repair_hint
+from runs.record.manifest import SCHEMA_VERSION, Counts, Manifest, RunError, Status, repair_hint
 from runs.record.publishing import settle
 from runs.record.sealed import Damaged, open_document, open_line, seal_document, seal_line
 from runs.record.trace_file import TRACE, TraceFile, open_for_append, pack

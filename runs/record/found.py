@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cases.texts import plural
+from cases.texts import plural, quoted
 from runs.record.folder import MANIFEST
-from runs.record.manifest import RunError, quoted
+from runs.record.manifest import RunError
 from storage.private import replacing
 
 ROOT = Path("out")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from pydantic import (
 from cases.load import CaseSource, find_cases
 from cases.records import Case
 from cases.selection import Selection, Shard
+from cases.texts import quoted
 from nodes.core.recipe import Recipe
 from serving.policy.fetched import input_path
 from serving.policy.policy import HeldPolicy
@@ -91,11 +91,6 @@ _PACKAGES = (
 
 class RunError(Exception):
     """A run that cannot start or go on, in one line."""
-
-
-def quoted(value: object) -> str:
-    """A path or an id as a word of a command that a message suggests."""
-    return shlex.quote(str(value))
 
 
 def repair_hint(path: Path) -> str:

@@ -18,7 +18,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO
 
-from runs.record.manifest import RunError, quoted
+from cases.texts import quoted
+from runs.record.manifest import RunError
 from serving.journal.files import open_to_read, open_to_write
 from storage.files import write_all
 from storage.locks import FileLock, LockedError

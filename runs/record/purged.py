@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cases.texts import plural
-from runs.record.manifest import RunError, quoted
+from cases.texts import plural, quoted
+from runs.record.manifest import RunError
 from runs.record.sealed import Damaged, open_document, seal_document
 from storage.private import replace_file
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from cases.formats.archehr_key import write_archehr_key
 from cases.formats.plain_jsonl import write_jsonl
 from cases.records import Case, Gold
-from cases.texts import plural
+from cases.texts import plural, quoted
 from runs.record.folder import RunFolder
-from runs.record.manifest import RunError, quoted, recorded_cases, recorded_source
+from runs.record.manifest import RunError, recorded_cases, recorded_source
 from runs.record.purged import refuse_purged
 from runs.review.reviewers import ReviewedRun
 from runs.review.reviews import Review, Reviews, is_stale

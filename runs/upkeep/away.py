@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cases.texts import quoted
 from runs.record.elsewhere import elsewhere
 from runs.record.folder import CALLS
-from runs.record.manifest import quoted
 from serving.journal.batches import BatchRecord
 from serving.journal.journal import Journal
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import sqlite3
 import threading
 import time
@@ -26,6 +25,7 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
+from cases.texts import quoted
 from serving.journal.batches import JournalBatches
 from serving.journal.files import LOCK_SECONDS, choose_mode, flush_log, open_to_read, open_to_write, take_back
 from serving.journal.tables import (
@@ -115,7 +115,7 @@ class CallCount:
 
 
 def _look_at(journal: Path) -> str:
-    return f"; check its content: evigraph check {shlex.quote(str(journal))}"
+    return f"; check its content: evigraph check {quoted(journal)}"
 
 
 _Answered = tuple[AnyRequest, Mapping[int, Answer]]

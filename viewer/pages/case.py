@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cases.records import Case
+from cases.texts import quoted
 from graph.system import find_system
 from nodes.verification.support import finding_words
 from runs import Run, RunError
@@ -94,7 +94,7 @@ def case_values(
     models = ", ".join(dict.fromkeys(model.name for model in run.manifest.models.values()))
     resume = None
     if run.manifest.status != "running":
-        resume = f"evigraph resume {shlex.quote(str(run.path))} --reviewed"
+        resume = f"evigraph resume {quoted(run.path)} --reviewed"
     return dict(
         addresses=addresses,
         prefix=prefix,

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from cases.records import Case
+from cases.texts import quoted
 from evals.compare.changes import CaseChange, case_change
 from evals.compare.matrix import Matrix, matrix_of, read_side
 from evals.compare.outcomes import CaseOutcome, differing_settings, in_words, outcome_of
@@ -24,7 +25,6 @@ from evals.statistics.case_totals import PERCENT, Pooled
 from graph.system import find_system
 from nodes.verification.support import marked_text
 from ranking.measures import PARTS, Counts
-from runs.record.manifest import quoted
 from runs.record.reading import Run
 from runs.record.trace_file import Line
 from serving.journal.journal import JournalError

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cases.records import Case
+from cases.texts import quoted
 from evals.agreement import ReviewerAgreement
-from runs.record.manifest import quoted
 from runs.review.reviewers import Queue, Standing
 from runs.review.reviews import DEFINITIONS
 from viewer.addresses import ServedAddresses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 
-from cases.texts import per_time, plural
+from cases.texts import per_time, plural, quoted
 from graph.system import find_system
 from ranking.measures import Counts, scores
 from runs.execute.watcher import Written
@@ -206,7 +205,7 @@ def run_page(
     return render(
         "run.html",
         **facts_of(name, path, ended),
-        typed_path=shlex.quote(str(path)),
+        typed_path=quoted(path),
         evidence=None if answers else _evidence(totals),
         answers=answers,
         score_name=SCORES.get(find_system(manifest.system).score or "", ""),

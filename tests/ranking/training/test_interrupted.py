@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -61,10 +62,12 @@ def test_with_pretraining_and_a_fresh_head_as_well(tiny_train: Train, tmp_path: 
 
 
 def test_an_interrupted_training_is_no_ranker_yet(tiny_train: Train, tmp_path: Path) -> None:
-    with pytest.raises(TrainingInterrupted):
-        tiny_train(tmp_path / "r", stopping=after(9))
-    with pytest.raises(RankerError, match="its training has not ended: evigraph train --resume"):
-        NeuralRanker.open(tmp_path / "r")
+    folder = tmp_path / "my ranker"
+    command = re.escape(f"evigraph train --resume '{folder}'")
+    with pytest.raises(TrainingInterrupted, match=command):
+        tiny_train(folder, stopping=after(9))
+    with pytest.raises(RankerError, match=f"its training has not ended: {command}"):
+        NeuralRanker.open(folder)
 
 
 def test_a_finished_training_leaves_nothing_but_the_ranker(trained: Path) -> None:
