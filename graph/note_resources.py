@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,9 +39,9 @@ class PoolRecipe(Recipe):
     embedding: str = DEFAULT_EMBEDDING
 
     @property
-    @abstractmethod
     def shows_demonstrations(self) -> bool:
         """Whether any prompt shows demonstrations, for which alone the pool is opened."""
+        return True
 
 
 async def open_pool(folder: Path | None, embedding: str, notify: Callable[[str], None]) -> DemonstrationPool:
