@@ -79,7 +79,7 @@ def tuned_ensembles(
             for question, (first, second) in zip(rankings.questions, pairs, strict=True)
         ]
         tuning = [one for one, within in zip(judged, split.tuning, strict=True) if within]
-        weights = tune_weights(tuning, RERANKER_SCORE, RETRIEVER_SCORE, split=str(split.part))
+        weights = tune_weights(tuning, RERANKER_SCORE, RETRIEVER_SCORE, split=str(split.part)).weights
         sums = [
             weighted_scores(one.first, one.second, weights, RERANKER_SCORE, RETRIEVER_SCORE) for one in judged
         ]

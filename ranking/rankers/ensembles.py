@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranking.measures import average_precision
+from cases.texts import plural
+from ranking.measures import DEPTH, average_precision
 
 RRF_K = 60
 """Constant of the paper; a larger one gives more weight to low positions."""
@@ -73,11 +74,24 @@ class Ranking:
 
     Attributes:
         ids: Best first, none twice.
-        scores: One for each, finite, as `minmax` needs them; None where only places are known.
+        scores: One for each, as `minmax` needs them; None where only places are known.
     """
 
     ids: tuple[str, ...]
     scores: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Hold scores against ids.
+
+        Raises:
+            ValueError: An id is repeated, or scores differ in number or are not finite.
+        """
+        if len(set(self.ids)) != len(self.ids):
+            raise ValueError("duplicate document in a ranking")
+        if self.scores is None:
+            return
+        if len(self.scores) != len(self.ids) or not np.isfinite(self.scores).all():
+            raise ValueError(f"{plural(len(self.ids), 'document')} without as many finite scores")
 
 
 def nominate(first: Sequence[str], second: Sequence[str], kept: int, nominated: int = NOMINATED) -> list[str]:
@@ -145,27 +159,41 @@ class JudgedRankings:
     relevant: frozenset[str]
 
 
+class Tuned(NamedTuple):
+    """Weights that were chosen, and on what.
+
+    Attributes:
+        split: Name of the questions that they were chosen on; figures of other questions are the test.
+        values: Mean average precision by weights, in the order of `GRID`.
+    """
+
+    weights: Weights
+    value: float
+    split: str
+    questions: int
+    values: Mapping[Weights, float]
+
+
 def tune_weights(
     questions: Sequence[JudgedRankings],
     first_map: RankToScore,
     second_map: RankToScore,
     *,
     split: str,
-) -> Weights:
+    depth: int = DEPTH,
+) -> Tuned:
     """Choose weights by mean average precision on a split; of equals the smaller ratio of second to first.
-
-    Args:
-        questions: Of the split; figures of other questions are the test.
-        first_map: From places or scores of the first ranking to its part of the sum.
-        second_map: Of the second.
-        split: Its name, for errors.
 
     Raises:
         ValueError: No question.
     """
     if not questions:
         raise ValueError(f"weights cannot be chosen on split {split!r}: it has no question")
-    return max(GRID, key=lambda weights: ensemble_value(questions, weights, first_map, second_map))
+    values = {
+        weights: ensemble_value(questions, weights, first_map, second_map, depth=depth) for weights in GRID
+    }
+    best = max(GRID, key=lambda weights: values[weights])
+    return Tuned(best, values[best], split, len(questions), values)
 
 
 def ensemble_value(
@@ -173,8 +201,19 @@ def ensemble_value(
     weights: Weights,
     first_map: RankToScore,
     second_map: RankToScore,
+    *,
+    depth: int = DEPTH,
 ) -> float:
     """Mean average precision of the weighted ensemble."""
-    sums = (weighted_scores(one.first, one.second, weights, first_map, second_map) for one in questions)
-    pairs = zip(sums, questions, strict=True)
-    return float(np.mean([average_precision(list(found), one.relevant) for found, one in pairs]))
+    return float(
+        np.mean(
+            [
+                average_precision(
+                    list(weighted_scores(one.first, one.second, weights, first_map, second_map)),
+                    one.relevant,
+                    depth,
+                )
+                for one in questions
+            ]
+        )
+    )

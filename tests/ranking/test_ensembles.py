@@ -97,6 +97,11 @@ def test_minmax_of_places_alone_is_refused() -> None:
         rank_scores(SECOND, "minmax")
 
 
+def test_a_ranking_with_a_document_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="duplicate document"):
+        Ranking(("a", "a"))
+
+
 def test_the_grid_goes_from_the_first_ranking_alone_to_the_second_alone() -> None:
     ratios = [second / first if first else float("inf") for first, second in GRID]
     assert ratios == sorted(ratios)
@@ -106,16 +111,18 @@ def test_the_grid_goes_from_the_first_ranking_alone_to_the_second_alone() -> Non
 
 def test_of_equally_good_weights_the_smaller_ratio_is_taken() -> None:
     same = JudgedRankings(SECOND, SECOND, frozenset("c"))
-    assert tune_weights([same], "linear", "linear", split="validation") == GRID[0]
+    tuned = tune_weights([same], "linear", "linear", split="validation")
+    assert tuned.weights == GRID[0]
+    assert (tuned.split, tuned.questions) == ("validation", 1)
 
 
 def test_weights_can_beat_both_parts() -> None:
     first = Ranking(tuple("axybcdefgh"))
     second = Ranking(tuple("bxycadefgh"))
     question = JudgedRankings(first, second, frozenset("ab"))
-    weights = tune_weights([question], "reciprocal", "reciprocal", split="validation")
+    tuned = tune_weights([question], "reciprocal", "reciprocal", split="validation")
     alone = [average_precision(one.ids, "ab") for one in (first, second)]
-    assert ensemble_value([question], weights, "reciprocal", "reciprocal") == 1.0 > max(alone)
+    assert tuned.value == 1.0 > max(alone)
 
 
 IDS = st.permutations(tuple("abcdefghijkl"))
@@ -138,12 +145,12 @@ def test_the_ensemble_is_never_worse_than_its_best_part_where_it_was_tuned(
         )
         for first, relevant, second in drawn
     ]
-    weights = tune_weights(questions, how, "linear", split="validation")
-    value = ensemble_value(questions, weights, how, "linear")
+    tuned = tune_weights(questions, how, "linear", split="validation")
     for parts in ([one.first for one in questions], [one.second for one in questions]):
         pairs = zip(parts, questions, strict=True)
         alone = np.mean([average_precision(part.ids, one.relevant) for part, one in pairs])
-        assert value >= alone - 1e-12
+        assert tuned.value >= alone - 1e-12
+    assert tuned.value == ensemble_value(questions, tuned.weights, how, "linear")
 
 
 def test_no_question_is_no_split_to_tune_on() -> None:
