@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 WIDE = 110
 """Letters from which on a terminal has room for wide tables."""
 
+_GAP = 2
+"""Blanks between names and values."""
+
+_LEAST_ROOM = 20
+"""Letters of a line of a value, however narrow the terminal."""
+
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -172,13 +178,24 @@ def print_rows(
 
 
 def print_facts(facts: Iterable[tuple[str, Text | str]]) -> None:
-    """Print names with their values, a line each."""
-    shown = RichTable.grid(padding=(0, 2))
-    shown.add_column(style="bold")
-    shown.add_column(overflow="fold")
-    for name, value in facts:
-        shown.add_row(safe(name), value if isinstance(value, Text) else safe(value))
-    output().print(shown)
+    """Print names with their values.
+
+    These wrap between words, but for commands and words that are longer than a line, such as paths: a break
+    in them would be copied as well.
+    """
+    console = output()
+    texts = [(safe(name, "bold"), value if isinstance(value, Text) else safe(value)) for name, value in facts]
+    indent = max((name.cell_len for name, _ in texts), default=0) + _GAP
+    for name, value in texts:
+        head = name
+        for line in value.split(allow_blank=True):
+            room = max(console.width - indent, _LEAST_ROOM)
+            whole = line.plain.startswith("evigraph ") or any(len(word) > room for word in line.plain.split())
+            for part in [line] if whole else line.wrap(console, room):
+                head.pad_right(indent - head.cell_len)
+                part.rstrip()
+                console.print(head + part if part else head, soft_wrap=True)
+                head = Text()
 
 
 def print_json(value: Any) -> None:

@@ -124,3 +124,15 @@ def test_a_suggested_command_is_one_line_however_narrow_the_terminal(tmp_path: P
         environment={"COLUMNS": "40"},
     )
     assert f"      evigraph run tamu CASES... --model STRING --demos '{pool}'" in built.out.splitlines()
+
+
+def test_so_are_those_among_facts_while_prose_wraps_between_words(tmp_path: Path) -> None:
+    write_cases(tmp_path / "cases.jsonl", 1)
+    run = tmp_path / "runs of a folder with a long name" / "the run of today"
+    started = ("run", "tamu", "cases.jsonl", "--recipe", write_recipe(tmp_path), "--model", "scripted:auto")
+    assert evigraph(*started, "--out", run, folder=tmp_path).code == 0
+    shown = evigraph("show", run, folder=tmp_path, environment={"COLUMNS": "40"}).out.splitlines()
+    assert f"next    evigraph show '{run}'" in shown
+    assert f"        evigraph show '{run}' k0" in shown
+    wrapped = shown.index("calls   8 made, 0 replayed from the")
+    assert shown[wrapped + 1] == "        journal"
