@@ -1,4 +1,4 @@
-"""Cleaning of texts on input and output, their digests, words of commands, and counts in words."""
+"""Texts on their way in and out: cleaned, quoted, digested, and counts in words."""
 
 from __future__ import annotations
 

@@ -66,8 +66,9 @@ class Ballot(Generic[T]):
         Raises:
             NodeFailure: A call failed that a retry may answer.
         """
-        for error in self.retriable:
-            raise NodeFailure(error.error_class, str(error), self.calls)
+        if self.retriable:
+            first = self.retriable[0]
+            raise NodeFailure(first.error_class, str(first), self.calls)
 
     def demand(self, got: int, needed: int, found: str) -> None:
         """Go on only with enough.
