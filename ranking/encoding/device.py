@@ -24,8 +24,7 @@ class Placement(NamedTuple):
 def choose_placement() -> Placement:
     """The first CUDA device in bfloat16 where it has that, else the processor in float32.
 
-    Written for one GPU and not yet run on one. On processors float32 stays: without AMX or AVX512-BF16,
-    bfloat16 is slower there.
+    On processors float32 stays: without AMX or AVX512-BF16, bfloat16 is slower there.
     """
     import torch
 

@@ -22,6 +22,7 @@ from transformers.cache_utils import Cache
 
 from serving.embedded.int8 import load_int8
 from serving.embedded.precision import Precision
+from serving.embedded.recorded_steps import SLOTS_STEP, RecordedSteps
 from weights.gguf_file import unsupported_layers
 from weights.loading import no_progress_bars
 
@@ -60,6 +61,7 @@ class CausalModel:
         self.rows = KeyValueRows(config, dtype, self.device)
         self._dtype = dtype
         self._groups = config.num_attention_heads // config.num_key_value_heads
+        self._steps = RecordedSteps(self._step) if self.device.type == "cuda" else None
 
     def forward(
         self,
@@ -92,6 +94,10 @@ class CausalModel:
         starts = torch.tensor(lengths, device=self.device)
         positions = starts[:, None] + torch.arange(longest, device=self.device)
         slots = max(lengths) + longest
+        if self._steps and longest == 1 and first == 0:
+            slots = -(-slots // SLOTS_STEP) * SLOTS_STEP
+            self.rows.reserve(len(chunks), slots)
+            return list(self._steps.run(tokens, positions, slots, self.rows.capacity).float().cpu())
         self.rows.reserve(first + len(chunks), slots)
         self.rows.aim(first, positions, slots)
         # Only the places that some row needs, because the output layer costs a quarter of a small model.
@@ -113,6 +119,18 @@ class CausalModel:
             row[[kept.index(place) for place in places]].float().cpu()
             for row, places in zip(output.logits, wanted, strict=True)
         ]
+
+    def _step(self, tokens: Tensor, positions: Tensor, slots: int) -> Tensor:
+        """Logits after one token of each of the first rows, shape (rows, 1, vocabulary)."""
+        self.rows.aim(0, positions, slots)
+        logits: Tensor = self._model(
+            input_ids=tokens,
+            attention_mask=causal_mask(positions, slots, self._groups, self._dtype),
+            position_ids=positions,
+            past_key_values=self.rows,
+            use_cache=True,
+        ).logits
+        return logits
 
     def weigh(self, row: int, length: int, chunks: Sequence[Sequence[int]], tokens: Sequence[int]) -> Tensor:
         """How likely tokens are after each of several continuations of one row.
@@ -238,6 +256,12 @@ class KeyValueRows(Cache):
         """Memory of one token of one row."""
         pair, _, _, heads, dimension = self._store[0].shape
         return len(self._store) * pair * heads * dimension * self._store[0].element_size()
+
+    @property
+    def capacity(self) -> tuple[int, int]:
+        """Rows and slots that there is memory for; it moves when they grow."""
+        _, rows, slots, _, _ = self._store[0].shape
+        return rows, slots
 
     def reserve(self, rows: int, slots: int) -> None:
         """Make room. Growing copies, so it goes in steps."""

@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+import torch
+
 from serving.embedded.engine import Engine
 from serving.embedded.request import Reply, Request
+
+needs_integers = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU needs no weights in integers")
 
 MODEL = "smollm2-135m"
 LABELS = ("essential", "supplementary", "not-relevant")

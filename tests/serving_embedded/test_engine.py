@@ -20,7 +20,7 @@ from serving.embedded.request import (
     Ticket,
 )
 from serving.embedded.row import Row
-from tests.serving_embedded.cases import IDS, LABELS, PROMPT, ask, label_map
+from tests.serving_embedded.cases import IDS, LABELS, PROMPT, ask, label_map, needs_integers
 
 
 def prompt(chat: ChatFormat, text: str) -> tuple[int, ...]:
@@ -50,6 +50,7 @@ def test_a_sample_alone_is_the_same_sample(exact_engine: Engine, chat: ChatForma
     assert alone.samples[0].tokens == three.samples[2].tokens
 
 
+@needs_integers
 def test_guesses_save_passes_and_change_no_token(
     folder: Path, chat: ChatFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

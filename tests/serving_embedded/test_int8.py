@@ -21,7 +21,7 @@ from serving.embedded.int8 import FEW_ROWS, Int8Linear, StoredEmbedding, load_in
 from serving.embedded.precision import parameters, precision_of, revision_of
 from serving.embedded.quantise import four_bits, quantise
 from serving.protocol.errors import ModelError
-from tests.serving_embedded.cases import MODEL
+from tests.serving_embedded.cases import MODEL, needs_integers
 from weights.registry import WeightsError
 
 Make = Callable[..., Path]
@@ -163,6 +163,7 @@ def test_other_matrices_have_int8_alone(weight: Tensor) -> None:
     assert set(quantise(weight)) == {"scales", "block0"}
 
 
+@needs_integers
 def test_integers_are_computed_once_and_mapped_at_multiples_of_64_bytes(
     make: Make, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_process_that_ends_early_leaves_nothing_that_looks_whole(
     load_int8(folder, "sdpa")
 
 
+@needs_integers
 def test_a_pull_computes_them_once(whole_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cache / "models").mkdir()
     (cache / "models" / whole_folder.name).symlink_to(whole_folder)
@@ -277,6 +279,7 @@ def _end(*_: object) -> None:
     raise RuntimeError("ended")
 
 
+@needs_integers
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_model_answers_nearly_as_in_bf16(make: Make, tied: bool) -> None:
     folder = make(tied=tied)
@@ -287,6 +290,7 @@ def test_a_model_answers_nearly_as_in_bf16(make: Make, tied: bool) -> None:
     assert not torch.equal(rounded, exact)
 
 
+@needs_integers
 @pytest.mark.parametrize("bits", [4, 16])
 def test_guesses_leave_every_bit_as_it_is(make: Make, bits: int) -> None:
     model = CausalModel(make(tied=True, bits=bits), "int8")
