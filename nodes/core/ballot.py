@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +24,17 @@ class Ballot(Generic[T]):
     """
 
     outcomes: Mapping[str, Reply[T] | Failure]
+
+    @classmethod
+    async def gathered(cls, asked: Mapping[str, Coroutine[Any, Any, Reply[T] | Failure]]) -> Ballot[T]:
+        """Outcomes of requests that are made at once; one that ends the run cancels the others."""
+        tasks = [asyncio.create_task(one) for one in asked.values()]
+        try:
+            outcomes = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return cls(dict(zip(asked, outcomes, strict=True)))
 
     @property
     def replies(self) -> dict[str, Reply[T]]:

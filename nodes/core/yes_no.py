@@ -7,7 +7,6 @@ of one word follows Nogueira et al. (2020, section 3) and Sachan et al. (2022).
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Mapping
 
@@ -58,10 +57,9 @@ async def ask_yes_or_no(
     Raises:
         NodeFailure: A call failed for another reason, or there are fewer replies.
     """
-    outcomes = await asyncio.gather(
-        *(_ask(context, role, case_id, messages, reply) for messages in questions.values())
+    ballot = await Ballot.gathered(
+        {id_: _ask(context, role, case_id, messages, reply) for id_, messages in questions.items()}
     )
-    ballot = Ballot(dict(zip(questions, map(_weighed, outcomes), strict=True)))
     if ballot.retriable or len(ballot.replies) < at_least:
         error = (ballot.retriable or [one.error for one in ballot.failures.values()])[0]
         raise NodeFailure(
@@ -77,11 +75,11 @@ def probability(log_odds: float) -> float:
 
 async def _ask(
     context: Context, role: Role, case_id: str, messages: tuple[Message, ...], reply: ReplyFormat[str]
-) -> Reply[str] | Failure:
+) -> Reply[float] | Failure:
     (outcome,) = await context.client.ask(
         Request(role, case_id, messages, reply, max_tokens=ONE_TOKEN, seed=context.settings.seed)
     )
-    return outcome
+    return _weighed(outcome)
 
 
 def _weighed(outcome: Reply[str] | Failure) -> Reply[float] | Failure:

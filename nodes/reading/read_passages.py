@@ -99,7 +99,9 @@ async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> 
     ballot: Ballot[Reading] = Ballot({})
     cut: list[str] = []
     if context.section(ReadingSettings).asks_model:
-        ballot = await _ask(context, case.id, question, passages)
+        ballot = await Ballot.gathered(
+            {passage["id"]: _ask(context, case.id, question, passage["text"]) for passage in passages}
+        )
         readings = [_reading(passage, reply) for passage, reply in ballot.replies.items()]
         reader = str(context.client.backends["label"].name)
     else:
@@ -125,20 +127,7 @@ async def read_passages(state: ReadPassagesInput, runtime: Runtime[Context]) -> 
     }
 
 
-async def _ask(context: Context, case_id: str, question: str, passages: Sequence[Passage]) -> Ballot[Reading]:
-    tasks = [
-        asyncio.create_task(_ask_once(context, case_id, question, passage["text"])) for passage in passages
-    ]
-    try:
-        outcomes = await asyncio.gather(*tasks)
-    finally:
-        # An end of the run, such as a spent budget, comes up from one of them.
-        for task in tasks:
-            task.cancel()
-    return Ballot({passage["id"]: outcome for passage, outcome in zip(passages, outcomes, strict=True)})
-
-
-async def _ask_once(context: Context, case_id: str, question: str, passage: str) -> Reply[Reading] | Failure:
+async def _ask(context: Context, case_id: str, question: str, passage: str) -> Reply[Reading] | Failure:
     settings = context.section(ReadingSettings)
     messages = context.messages(
         "read_passages", {"question": one_line(question), "passage": one_line(passage)}

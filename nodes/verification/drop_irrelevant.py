@@ -7,7 +7,6 @@ thing which was not done does not help to answer a question about it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NotRequired, TypedDict
 
@@ -103,10 +102,9 @@ async def drop_irrelevant(state: DropIrrelevantInput, runtime: Runtime[Context])
         )
         shares = {id_: probability(reply.value) for id_, reply in ballot.replies.items()}
     else:
-        outcomes = await asyncio.gather(
-            *(context.ask("verify", case.id, one, _SAID, settings) for one in questions.values())
+        ballot = await Ballot.gathered(
+            {id_: context.ask("verify", case.id, one, _SAID, settings) for id_, one in questions.items()}
         )
-        ballot = Ballot(dict(zip(questions, outcomes, strict=True)))
         ballot.demand_final()
         shares = {id_: reply.value for id_, reply in ballot.replies.items()}
     kept = helpful(lines, question, shares, settings.least)

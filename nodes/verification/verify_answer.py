@@ -297,13 +297,10 @@ async def _ask(
         log_odds = {id_: reply.value for id_, reply in ballot.replies.items()}
         return _Asked(log_odds, {}, ballot.failed, ballot.calls)
     shown = [id_ for id_ in ids if id_ in set(fitted.shown)]
-    outcomes = await asyncio.gather(
-        *(
-            context.ask("verify", case.id, messages, label_reply(shown), settings)
-            for messages in questions.values()
-        )
+    reply = label_reply(shown)
+    labelled = await Ballot.gathered(
+        {id_: context.ask("verify", case.id, one, reply, settings) for id_, one in questions.items()}
     )
-    labelled: Ballot[Label] = Ballot(dict(zip(questions, outcomes, strict=True)))
     labelled.demand_final()
     labels = {id_: reply.value for id_, reply in labelled.replies.items()}
     return _Asked({}, labels, labelled.failed, labelled.calls)
