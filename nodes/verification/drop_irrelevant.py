@@ -21,7 +21,7 @@ from nodes.core.context import Context
 from nodes.core.facts import Fact, missing, plain, scores_by_id, withheld
 from nodes.core.node import NodeSpec
 from nodes.core.recipe import Recipe, RecipeSection
-from nodes.core.records import AnswerLine, Decision, decision
+from nodes.core.records import AnswerLine, Decision, decision, raised
 from nodes.core.wording import one_line
 from nodes.core.yes_no import NO, YES, ask_yes_or_no, probability, yes_or_no
 from nodes.verification.text_checks import nearest
@@ -116,7 +116,7 @@ async def drop_irrelevant(state: DropIrrelevantInput, runtime: Runtime[Context])
             f"{len(kept)} of {plural(len(lines), 'sentence')} of the answer help to answer the question",
             {"helps": shares, "least": settings.least, "removed": removed, "missing_replies": ballot.failed},
             ballot.calls,
-            flags=["removed_irrelevant"] if removed else [],
+            flags=raised(removed_irrelevant=removed, unjudged_relevance=ballot.failures),
         ),
     }
 
@@ -142,7 +142,11 @@ DROP_IRRELEVANT = NodeSpec(
         "missing_replies": missing("answer sentence"),
         **plain("least"),
     },
-    flags={"removed_irrelevant": "sentences that do not help to answer the question were removed"},
+    flags={
+        "removed_irrelevant": "sentences that do not help to answer the question were removed",
+        "unjudged_relevance": "the model did not judge whether some sentences of the answer help",
+    },
+    impairs=("unjudged_relevance",),
     kind="EVALUATOR",
     is_off=lambda recipe: not checks_relevance(recipe),
     dry_replies={WEIGHED.name: lambda _: YES, _SAID.name: lambda _: YES},

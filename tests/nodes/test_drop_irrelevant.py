@@ -73,7 +73,7 @@ async def test_a_sentence_without_a_reply_stays(bench: Bench, weighs: bool) -> N
 
     update = await run_node(drop_irrelevant, STATE, checking(bench, refuses, weighs=weighs))
     assert update["answer"] == STATE["answer"]
-    assert set(facts(update)["missing_replies"]) == {"2"}
+    assert set(facts(update)["missing_replies"]) == {"2"} and flags(update) == {"unjudged_relevance"}
 
 
 @pytest.mark.parametrize("weighs", [True, False])
