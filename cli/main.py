@@ -7,6 +7,7 @@ import importlib
 import inspect
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -90,20 +91,7 @@ class _Commands(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command."""
-        if cmd_name not in _COMMANDS:
-            return None
-        found = _imported(cmd_name)
-        around = typer.Typer(rich_markup_mode="markdown")
-        if isinstance(found, typer.Typer):
-            for info in found.registered_commands:
-                _prepare(info)
-            if found.registered_callback is not None and found.registered_callback.callback is not None:
-                found.registered_callback.callback = spread(found.registered_callback.callback)
-            around.add_typer(found, name=cmd_name, cls=Group)
-        else:
-            around.command(cmd_name)(found)
-            _prepare(around.registered_commands[0])
-        return get_group(around).commands[cmd_name]
+        return _command(cmd_name) if cmd_name in _COMMANDS else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the commands by panel; typer's own formatter takes as long to import as all the rest."""
@@ -124,6 +112,23 @@ class _Commands(Group):
         usage = Padding(f"Usage: {ctx.command_path} [OPTIONS] COMMAND [ARGS]...", (1, 1))
         summary, example = Padding(self.help or "", (0, 1, 1, 1)), Padding(self.epilog or "", (1, 1, 0, 1))
         Console(highlight=False, markup=False).print(usage, summary, *boxes, example, sep="")
+
+
+@cache
+def _command(name: str) -> Any:
+    """A command or group, made once in a process."""
+    found = _imported(name)
+    around = typer.Typer(rich_markup_mode="markdown")
+    if isinstance(found, typer.Typer):
+        for info in found.registered_commands:
+            _prepare(info)
+        if found.registered_callback is not None and found.registered_callback.callback is not None:
+            found.registered_callback.callback = spread(found.registered_callback.callback)
+        around.add_typer(found, name=name, cls=Group)
+    else:
+        around.command(name)(found)
+        _prepare(around.registered_commands[0])
+    return get_group(around).commands[name]
 
 
 def _imported(name: str) -> Any:

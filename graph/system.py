@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from typing import Any, Literal
 
+from langchain_core.runnables.graph import Graph
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
@@ -82,6 +83,24 @@ class System:
             builder.add_node(node.name, node.run)
         self.wire(builder)
         return builder.compile(checkpointer, name=self.name)
+
+    @cached_property
+    def graph(self) -> CompiledGraph:
+        """The compiled graph without a checkpointer, made once: that takes longer than a case."""
+        return self.build()
+
+    @cached_property
+    def drawn(self) -> Graph:
+        """Nodes and edges."""
+        return self.graph.get_graph()
+
+    @cached_property
+    def successors(self) -> Mapping[str, frozenset[str]]:
+        """Which nodes may follow which."""
+        following: dict[str, set[str]] = {}
+        for edge in self.drawn.edges:
+            following.setdefault(edge.source, set()).add(edge.target)
+        return {node: frozenset(targets) for node, targets in following.items()}
 
     def node(self, name: str) -> NodeSpec | None:
         return next((node for node in self.nodes if node.name == name), None)

@@ -39,7 +39,7 @@ def graph(
     """
     from graph.system import find_system
 
-    sys.stdout.write(find_system(system).build().get_graph().draw_mermaid())
+    sys.stdout.write(find_system(system).drawn.draw_mermaid())
 
 
 def recipes(

@@ -23,10 +23,9 @@ from nodes.evidence.label_evidence import LABEL_EVIDENCE, CaseKeys, demonstratio
 from nodes.evidence.settings import EvidenceSettings
 from prompts import PromptSet, load_prompts, replace_prompts
 from runs.execute.calibration import CALIBRATION, calibration_warning, compare_with_calibration
-from runs.execute.case_run import CaseResult, Graph, Tell, run_case, successors
+from runs.execute.case_run import CaseResult, Graph, Tell, run_case
 from runs.execute.servers import Servers
 from runs.record.manifest import Edge, GraphShape, Inputs, Manifest, Model, own_version, versions
-from runs.record.trace_file import Successors
 from runs.review.reviews import Review
 from serving.backends import Backend, addresses, connect, demand_allowed, unasked
 from serving.policy.gate import hold_for, public_hosts, take_cases
@@ -117,10 +116,6 @@ class Prepared:
     def tools(self) -> dict[str, Any]:
         return tools_of(self.resources)
 
-    @cached_property
-    def following(self) -> Successors:
-        return successors(self.graph)
-
     def context(self, case: Case, client: ModelClient) -> Context:
         return Context(
             cases={case.id: case}, client=client, prompts=self.prompts, settings=self.recipe, tools=self.tools
@@ -130,8 +125,7 @@ class Prepared:
         self, case: Case, client: ModelClient, review: Review | None = None, tell: Tell | None = None
     ) -> CaseResult:
         """Run a case to its end; see `run_case`."""
-        context = self.context(case, client)
-        return await run_case(self.graph, context, case, self.following, self.system.results, review, tell)
+        return await run_case(self.system, self.graph, self.context(case, client), case, review, tell)
 
 
 @dataclass(frozen=True)
@@ -195,7 +189,7 @@ async def assemble(
     request = request.settled()
     recipe, origin = request.recipe, request.recipe_origin
     system = find_system(recipe.system)
-    graph = system.build(checkpointer=InMemorySaver() if recipe.waits_for_people else None)
+    graph = system.build(checkpointer=InMemorySaver()) if recipe.waits_for_people else system.graph
     source = find_cases(request.inputs, request.keys, request.selection)
     summary = source.check()
     contracts = system.contracts
@@ -220,15 +214,15 @@ async def assemble(
     except BaseException:
         await close_backends(connected.values())
         raise
-    used, drawable = system.used_prompts(recipe), graph.get_graph()
+    used, drawn = system.used_prompts(recipe), system.drawn
     manifest = Manifest(
         evigraph=own_version(),
         system=recipe.system,
         graph=GraphShape(
-            nodes=list(drawable.nodes),
+            nodes=list(drawn.nodes),
             edges=[
                 Edge(source=edge.source, target=edge.target, conditional=edge.conditional)
-                for edge in drawable.edges
+                for edge in drawn.edges
             ],
         ),
         recipe=recipe.model_dump(mode="json"),
@@ -267,7 +261,7 @@ async def assemble(
             for role, backend in backends.items()
         },
         resources={name: dict(one) for part in opened.values() for name, one in part.records.items()},
-        versions=versions(),
+        versions=dict(versions()),
         policies=policies,
         hosted=() if policies else _hosted(request),
     )

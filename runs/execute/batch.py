@@ -9,6 +9,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -391,21 +392,34 @@ async def all_ended(work: Iterable[Coroutine[Any, Any, None]], *stops: asyncio.E
         await asyncio.gather(*workers, *stopped, everything, return_exceptions=True)
 
 
+@cache
+def _was_frozen() -> bool:
+    """Whether others had frozen the heap before the first run of this process; counting takes 0.1 s then."""
+    return gc.get_freeze_count() > 0
+
+
+_running: set[object] = set()
+
+
 @contextlib.contextmanager
 def _frozen_heap() -> Iterator[None]:
     """Spare the collector all objects of before: modules and graphs last as long as the run anyway.
 
-    Walking through them took a sixth of the processor time of a run whose models answer at once. Where
-    others did so already, such as another run of this process, they end it too.
+    Walking through them took a sixth of the processor time of a run whose models answer at once.
     """
-    if gc.get_freeze_count():
+    if _was_frozen():
         yield
         return
-    gc.freeze()
+    this = object()
+    if not _running:
+        gc.freeze()
+    _running.add(this)
     try:
         yield
     finally:
-        gc.unfreeze()
+        _running.remove(this)
+        if not _running:
+            gc.unfreeze()
 
 
 def _in_this_process(

@@ -12,11 +12,12 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
 from cases.records import Case, InvalidCase
+from graph.system import System
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
 from runs.execute.reply_quality import degraded_steps, reply_fields
 from runs.record.manifest import DONE, FAILED, WAITING
-from runs.record.trace_file import CaseTrace, Line, Successors
+from runs.record.trace_file import CaseTrace, Line
 from runs.review.reviews import Review, fingerprint
 from serving.batches.pending import CallPending
 
@@ -48,20 +49,11 @@ nothing is left that runs cases or a service denies access.
 """
 
 
-def successors(graph: Graph) -> Successors:
-    """Which nodes may follow which."""
-    following: dict[str, set[str]] = {}
-    for edge in graph.get_graph().edges:
-        following.setdefault(edge.source, set()).add(edge.target)
-    return {node: frozenset(targets) for node, targets in following.items()}
-
-
 async def run_case(
+    system: System,
     graph: Graph,
     context: Context,
     case: Case,
-    following: Successors,
-    results: Iterable[str],
     review: Review | None = None,
     tell: Tell | None = None,
 ) -> CaseResult:
@@ -70,15 +62,15 @@ async def run_case(
     A case that a person has looked at runs from its start again, on replayed calls, so nothing has to be
     kept of it while it waits.
 
-    The graph needs a checkpointer where cases may wait for a person. It resumes with `review`: without one,
-    or with one for another result, the case keeps waiting.
+    The graph, of the system, needs a checkpointer where cases may wait for a person. It resumes with
+    `review`: without one, or with one for another result, the case keeps waiting.
 
     Raises:
         JournalError: The run itself cannot go on.
         CallError: A service denies access.
         CallPending: The case waits for batches.
     """
-    trace = CaseTrace(case.id, following)
+    trace = CaseTrace(case.id, system.successors)
     state: dict[str, Any] = {}
     superstep = 0
     failure: NodeFailure | None = None
@@ -115,7 +107,7 @@ async def run_case(
     finally:
         await forget_case(graph, case.id)
     lines = trace.lines(failure)
-    line = case_line(case.id, case.sentence_ids, state, lines, failure, results)
+    line = case_line(case.id, case.sentence_ids, state, lines, failure, system.results)
     return CaseResult(line, [*lines, end_line(line, len(lines), trace)])
 
 

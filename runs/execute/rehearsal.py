@@ -145,9 +145,7 @@ async def forecast(assembly: Assembly, cases: Iterable[Case], prices: Prices) ->
         None where no case came to its end.
     """
     # A case of the run may be under way while its rehearsal is: they must not share a thread.
-    dry_assembly = replace(
-        assembly, recipe=rehearsed(assembly.recipe), graph=assembly.system.build(checkpointer=None)
-    )
+    dry_assembly = replace(assembly, recipe=rehearsed(assembly.recipe), graph=assembly.system.graph)
     foreseen: dict[str, dict[str, str]] = {}
     write = writer(assembly.system, dry_assembly.recipe, foreseen)
     dry = {

@@ -12,12 +12,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from cases.records import Case
 from graph.resource import Opened, Resource, ResourceRequest, open_resources
+from graph.system import System
 from nodes.core.context import Context
 from nodes.core.failure import NodeFailure, as_failure
 from nodes.core.recipe import Recipe
 from prompts import load_prompts, replace_prompts
 from runs.execute.assemble import Assembly, Prepared, Report, close_backends, recorded_places
-from runs.execute.case_run import Graph, case_config, successors
+from runs.execute.case_run import case_config
 from runs.fork.forks import ForkPoint
 from runs.record.folder import CALLS, RunFolder
 from runs.record.manifest import Manifest, Model, RunError
@@ -81,18 +82,17 @@ def recorded_backends(models: Mapping[Role, Model], connected: Mapping[Role, Bac
 
 
 async def replay(
-    graph: Graph, context: Context, case: Case, point: ForkPoint, recorded: Sequence[Line]
+    system: System, context: Context, case: Case, point: ForkPoint, recorded: Sequence[Line]
 ) -> Inherited:
-    """Replay a case until the node that a fork begins with.
-
-    `graph` is compiled with an `InMemorySaver`, and the models of `context` answer nothing.
+    """Replay a case until the node that a fork begins with; the models of `context` answer nothing.
 
     Raises:
         RunError: The replay of inherited steps does not match the trace.
     """
-    assert isinstance(graph.checkpointer, InMemorySaver)
+    saver = InMemorySaver()
+    graph = system.build(checkpointer=saver)
     taken = _Taken(point)
-    trace = CaseTrace(case.id, successors(graph))
+    trace = CaseTrace(case.id, system.successors)
     failure: NodeFailure | None = None
     events: Any = graph.astream(
         {"case_id": case.id}, case_config(case.id), context=context, stream_mode="debug", durability="sync"
@@ -114,7 +114,7 @@ async def replay(
     _demand_equal(case.id, recorded, lines, steps, point)
     begun = (taken.begun[step] for step in steps)
     tasks = frozenset(event["payload"]["id"] for event in begun if event["step"] == taken.last)
-    saved = await _checkpoint_before(graph, case.id, taken.last)
+    saved = await _checkpoint_before(saver, case.id, taken.last)
     return Inherited(
         checkpointer=await _branch_off(saved, tasks, case.id),
         events=[event for event in taken.events if taken.stays(event, tasks)],
@@ -214,9 +214,8 @@ def _demand_equal(
         )
 
 
-async def _checkpoint_before(graph: Graph, case_id: str, superstep: int) -> CheckpointTuple:
-    assert isinstance(graph.checkpointer, InMemorySaver)
-    async for saved in graph.checkpointer.alist(case_config(case_id)):
+async def _checkpoint_before(saver: InMemorySaver, case_id: str, superstep: int) -> CheckpointTuple:
+    async for saved in saver.alist(case_config(case_id)):
         if saved.metadata["step"] == superstep - 1:
             return saved
     raise AssertionError("a superstep begins with a checkpoint")
@@ -265,10 +264,9 @@ async def replay_run(
         prompts = replace_prompts(load_prompts(recipe.prompts, contracts), manifest.prompt_files, contracts)
         backends = recorded_backends(manifest.models, connected)
         client = ModelClient(backends, journal, Limits(max_retries=0))
-        graph = assembly.system.build(checkpointer=InMemorySaver())
-        prepared = Prepared(recipe, assembly.system, graph, prompts, resources, backends)
+        prepared = Prepared(recipe, assembly.system, assembly.graph, prompts, resources, backends)
         try:
-            return await replay(graph, prepared.context(case, client), case, point, recorded)
+            return await replay(assembly.system, prepared.context(case, client), case, point, recorded)
         finally:
             await client.aclose()
     finally:

@@ -18,7 +18,7 @@ from nodes.core.failure import NodeFailure, as_failure
 from prompts import load_prompts, replace_prompts
 from runs.execute.assemble import Assembly, assemble, closed_at_end, recorded_request
 from runs.execute.batch import Options, run_batch
-from runs.execute.case_run import CaseResult, case_config, case_line, end_line, successors
+from runs.execute.case_run import CaseResult, case_config, case_line, end_line
 from runs.execute.servers import Servers
 from runs.execute.watcher import Watcher
 from runs.fork.forks import FORKS, ForkPoint, changes, find_fork_point, new_folder, next_number
@@ -197,7 +197,7 @@ async def _run_case(
 ) -> CaseResult:
     graph = assembly.system.build(checkpointer=inherited.checkpointer)
     context = assembly.context(case, client)
-    trace = CaseTrace(case.id, successors(graph))
+    trace = CaseTrace(case.id, assembly.system.successors)
     for event in inherited.events:
         trace.record(event["payload"], event["step"])
     config = case_config(case.id)

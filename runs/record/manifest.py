@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -433,7 +434,8 @@ def recorded_recipe(manifest: Manifest) -> Recipe:
     return make_recipe(manifest.recipe, manifest.recipe_origin)
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Python and the packages that replies depend on, where installed."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
@@ -444,6 +446,7 @@ def versions() -> dict[str, str]:
     return found
 
 
+@cache
 def own_version() -> str:
     """The version of Evigraph."""
     return metadata.version("evigraph")

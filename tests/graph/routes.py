@@ -12,7 +12,7 @@ from tests.nodes.builders import asked
 
 ANSWERING = ["generate_answer", "check_answer"]
 EVIDENCE = ["retrieve_evidence_demonstrations", "classify_intent", "label_evidence"]
-GRAPH = find_system("tamu").build()
+GRAPH = find_system("tamu").graph
 
 
 async def run(context: Context, case_id: str = "q") -> dict[str, Any]:

@@ -19,12 +19,12 @@ from graph.bioasq import (
 )
 from graph.recipe import load_recipe
 from nodes.core.context import Context
-from runs.execute.case_run import run_case, successors
+from runs.execute.case_run import run_case
 from tests.graph.routes import facts_of, route
 from tests.nodes.biomedical_builders import IDEAL, asking, question_context, says, snippet
 from tests.nodes.builders import Bench, asked, by_sample, flags, never
 
-GRAPH = SYSTEM.build()
+GRAPH = SYSTEM.graph
 EXACT = ["adopt_snippets", "answer_exactly", "aggregate_exact_answers", "answer_ideally"]
 
 
@@ -67,7 +67,7 @@ async def test_votes_are_counted_before_the_answer_in_words(bench: Bench) -> Non
 
 
 async def result(context: Context, case: Case) -> Any:
-    return (await run_case(GRAPH, context, case, successors(GRAPH), SYSTEM.results)).line
+    return (await run_case(SYSTEM, GRAPH, context, case)).line
 
 
 async def test_a_question_without_type_fails_alone_and_says_why(bench: Bench) -> None:

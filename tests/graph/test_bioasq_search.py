@@ -15,7 +15,7 @@ from tests.nodes.builders import Bench, with_tools
 from tests.nodes.literature_builders import InMemory, document
 from tests.nodes.search_builders import ChosenScores, Neighbours
 
-GRAPH = find_system("bioasq").build()
+GRAPH = find_system("bioasq").graph
 DOCUMENTS = [
     document("mint", "Mint tea does relieve a cough."),
     document("honey", "Honey relieves a cough at night."),

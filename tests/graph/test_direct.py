@@ -10,10 +10,10 @@ from cases.records import AnswerSentence, Case
 from graph.direct import SYSTEM
 from nodes.answer.answer_directly import read_direct_reply
 from nodes.core.context import Context
-from runs.execute.case_run import CaseResult, run_case, successors
+from runs.execute.case_run import CaseResult, run_case
 from tests.nodes.builders import Bench, asked, case, gold, pool_of
 
-GRAPH = SYSTEM.build()
+GRAPH = SYSTEM.graph
 REPLY = "Essential: 1, 3\nThe fever came first. |1|\nIt fell after drainage. |2, 3|"
 
 
@@ -23,7 +23,7 @@ async def run(
     one = one or case()
     replies = iter([reply] if isinstance(reply, str) else reply)
     context = bench.context(one, system="direct", replies=lambda _: next(replies), **values)
-    return await run_case(GRAPH, context, one, successors(GRAPH), SYSTEM.results), context
+    return await run_case(SYSTEM, GRAPH, context, one), context
 
 
 async def test_one_call_gives_labels_an_answer_and_its_citations(bench: Bench) -> None:

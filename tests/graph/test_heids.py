@@ -12,10 +12,10 @@ from graph.recipe import load_recipe
 from nodes.core.context import Context
 from nodes.retrieval.retrieve_sentences import RETRIEVER
 from ranking.rankers.bm25 import Bm25Ranker
-from runs.execute.case_run import CaseResult, run_case, successors
+from runs.execute.case_run import CaseResult, run_case
 from tests.nodes.builders import CITED_TEXT, TWO_SENTENCES, Bench, asked, case, in_turn, script
 
-GRAPH = SYSTEM.build()
+GRAPH = SYSTEM.graph
 CITED = ["retrieve_sentences", "generate_cited_answer", "validate_citations"]
 UNCITED = ["retrieve_sentences", "generate_uncited_answer", "check_answer", "attribute_answer"]
 AFTERWARDS: dict[str, Any] = {"citation": {"method": "post_generation"}}
@@ -26,7 +26,7 @@ async def run(bench: Bench, one: Case | None = None, **changes: Any) -> tuple[Ca
     recipe = load_recipe("heids").model_dump(mode="json", exclude={"system", "prompts", "models"})
     recipe["retrieval"] |= {"retriever": "bm25", "cutoff": {"rule": "top_k", "k": 2}}
     context = bench.context(one, system="heids", tools={RETRIEVER: Bm25Ranker()}, **{**recipe, **changes})
-    return await run_case(GRAPH, context, one, successors(GRAPH), SYSTEM.results), context
+    return await run_case(SYSTEM, GRAPH, context, one), context
 
 
 def route(result: CaseResult) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from graph import tamu
 from nodes.core.failure import NodeFailure
-from runs.execute.case_run import run_case, successors
+from runs.execute.case_run import run_case
 from serving.protocol.errors import ErrorClass
 from tests.graph.routes import ANSWERING, EVIDENCE, facts_of, roles, route, run, texts, times
 from tests.nodes.builders import (
@@ -305,7 +305,7 @@ async def test_the_fault_of_a_router_fails_the_case(
 ) -> None:
     monkeypatch.setattr(tamu, name, router)
     graph, context = tamu.SYSTEM.build(), bench.context()
-    result = await run_case(graph, context, context.cases["q"], successors(graph), tamu.SYSTEM.results)
+    result = await run_case(tamu.SYSTEM, graph, context, context.cases["q"])
     assert (result.line["status"], result.line["error"]["class"]) == ("failed", "internal")
     assert result.line["flags"] == []
 

@@ -11,7 +11,7 @@ from cases.records import Case
 from graph.recipe import load_recipe
 from graph.timeaware import SYSTEM, TimeawareRecipe
 from nodes.core.context import Context
-from runs.execute.case_run import run_case, successors
+from runs.execute.case_run import run_case
 from tests.graph.routes import facts_of, route
 from tests.nodes.builders import Bench, asked, failing, flags, never
 from tests.nodes.literature_builders import (
@@ -22,7 +22,7 @@ from tests.nodes.literature_builders import (
     reading_by_word,
 )
 
-GRAPH = SYSTEM.build()
+GRAPH = SYSTEM.graph
 READ = ["search_literature", "filter_documents", "select_passages", "read_passages", "aggregate_verdict"]
 OLD = document("old", "Mint tea supports a cough.", 1998, 41)
 NEW = document("new", "Mint tea refutes a cough.", 2012, 88)
@@ -132,7 +132,7 @@ async def test_a_case_without_a_question_is_asked_for_its_patients(bench: Bench)
 
 async def test_a_reader_that_fails_fails_the_case_and_gives_no_verdict(bench: Bench) -> None:
     context = literature_context(bench, OLD, NEW, label=failing("timeout"))
-    result = await run_case(GRAPH, context, question(), successors(GRAPH), SYSTEM.results)
+    result = await run_case(SYSTEM, GRAPH, context, question())
     assert (result.line["status"], result.line["verdict"]) == ("failed", None)
     assert result.line["error"]["class"] == "timeout"
 

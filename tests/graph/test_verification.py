@@ -20,7 +20,7 @@ from nodes.verification.decline_answer import NOT_IN_DOCUMENTS, NOT_STATED
 from nodes.verification.support import marked_text
 from nodes.verification.verify_answer import VerificationSettings, verifies
 from ranking.rankers.bm25 import Bm25Ranker
-from runs.execute.case_run import CaseResult, run_case, successors
+from runs.execute.case_run import CaseResult, run_case
 from runs.execute.rehearsal import rehearsed
 from serving.backends.scripted import ScriptedCall
 from tests.graph.routes import route, texts
@@ -59,7 +59,7 @@ async def ended(context: Context, system: str = "tamu") -> CaseResult:
     found = find_system(system)
     graph = found.build()
     (one,) = context.cases.values()
-    return await run_case(graph, context, one, successors(graph), found.results)
+    return await run_case(found, graph, context, one)
 
 
 def nodes(result: CaseResult) -> list[str]:

@@ -8,10 +8,10 @@ from cases.records import AnswerSentence, Case, Gold
 from graph.recipe import load_recipe
 from graph.weak_labels import SYSTEM
 from nodes.core.context import Context
-from runs.execute.case_run import CaseResult, run_case, successors
+from runs.execute.case_run import CaseResult, run_case
 from tests.nodes.builders import Bench, asked, by_sample, case, labels, script
 
-GRAPH = SYSTEM.build()
+GRAPH = SYSTEM.graph
 RECIPE = load_recipe("weak_labels").model_dump(mode="json", exclude={"system", "prompts", "models"})
 ANSWERED = case(gold=Gold(answer="Platelets had fallen."))
 CITED = case(gold=Gold(answer="A.", answer_sentences=(AnswerSentence("1", "A.", ("2",)),)))
@@ -20,7 +20,7 @@ BY_PEOPLE = case(gold=Gold({"1": "essential"}, "A."))
 
 async def run(bench: Bench, one: Case, **changes: Any) -> tuple[CaseResult, Context]:
     context = bench.context(one, system="weak_labels", **{**RECIPE, **changes})
-    return await run_case(GRAPH, context, one, successors(GRAPH), SYSTEM.results), context
+    return await run_case(SYSTEM, GRAPH, context, one), context
 
 
 def route(result: CaseResult) -> list[str]:

@@ -18,7 +18,7 @@ async def test_a_request_that_ends_the_run_cancels_the_others() -> None:
         except asyncio.CancelledError:
             ended.append("cancelled")
             raise
-        return Reply("", "", [])
+        return Reply("", "", ())
 
     async def ends() -> Reply[str]:
         raise BudgetSpent("tokens")

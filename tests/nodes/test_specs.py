@@ -33,7 +33,7 @@ from ranking.rankers.bm25 import Bm25Ranker
 from retrieval.corpus.build import build
 from retrieval.index.build import BuildOptions, build_index
 from retrieval.pools.pool import DemonstrationPool
-from runs.execute.case_run import run_case, successors
+from runs.execute.case_run import run_case
 from serving.backends.scripted import Script, ScriptedCall, made_up_reply
 from tests.nodes.biomedical_builders import answered, asking
 from tests.nodes.builders import NOTE, Bench, case, failing, gold, labels, script, undeclared
@@ -301,7 +301,7 @@ async def faults_of_runs(context: Context, system: System) -> tuple[set[str], se
     faults: set[str] = set()
     ran: set[str] = set()
     for one in context.cases.values():
-        result = await run_case(graph, context, one, successors(graph), system.results)
+        result = await run_case(system, graph, context, one)
         assert (result.line["error"] or {}).get("class") != "internal", result.line["error"]
         for line in result.trace[:-1]:
             node = system.node(line["node"])

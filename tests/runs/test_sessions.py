@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -11,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from graph.system import find_system
 from runs import RunFolder
 from runs.record.sealed import open_document, seal_document
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
@@ -237,7 +237,10 @@ def test_a_fault_of_a_router_fails_its_cases_and_is_shown_at_its_step(
     async def unknown(state: object, runtime: object) -> Literal["align_answer"]:
         return cast("Literal['align_answer']", "align")
 
+    tamu = find_system("tamu")
+    assert "align_answer" in tamu.successors["check_answer"]
     monkeypatch.setattr("graph.tamu.after_check", unknown)
+    monkeypatch.setitem(tamu.__dict__, "graph", tamu.build())
     monkeypatch.chdir(tmp_path)
     arguments = ["run", "tamu", "cases.jsonl", "--recipe", str(recipe), "--limit", "2"]
     ended = CliRunner().invoke(app, [*arguments, "--model", "scripted:auto", "--out", "run", "--json"])
@@ -248,24 +251,20 @@ def test_a_fault_of_a_router_fails_its_cases_and_is_shown_at_its_step(
     assert "error: KeyError: 'align'" in step[: step.index("failed: internal")]
 
 
-def test_a_run_spares_the_collector_what_exists_before_it_and_only_while_it_lasts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_run_spares_the_collector_what_exists_before_it_and_only_while_it_lasts(tmp_path: Path) -> None:
     write_cases(tmp_path / "cases.jsonl", 1)
     (tmp_path / "script.py").write_text(
-        "import gc\nfrom pathlib import Path\nfrom serving.backends.scripted import made_up_reply\n\n"
+        "import gc\nfrom multiprocessing.util import Finalize\nfrom pathlib import Path\n\n"
+        "from serving.backends.scripted import made_up_reply\n\n"
+        "def note(name):\n"
+        "    Path(name).write_text(str(gc.get_freeze_count()))\n\n"
         "def reply(call):\n"
-        "    Path('frozen').write_text(str(gc.get_freeze_count()))\n"
-        "    return made_up_reply(call)\n"
+        "    note('during')\n"
+        "    return made_up_reply(call)\n\n"
+        "gc.unfreeze()\n"
+        "Finalize(None, note, ['after'], exitpriority=1)\n"
     )
-    frozen = gc.get_freeze_count()
-    gc.unfreeze()
-    try:
-        arguments = ["run", "direct", "cases.jsonl", "--model", "scripted:script.py:reply", "--out", "run"]
-        assert CliRunner().invoke(app, arguments).exit_code == 0
-        assert int((tmp_path / "frozen").read_text()) > 0
-        assert gc.get_freeze_count() == 0
-    finally:
-        if frozen:
-            gc.freeze()
+    arguments = ["run", "direct", "cases.jsonl", "--model", "scripted:script.py:reply", "--out", "run"]
+    assert evigraph(*arguments, folder=tmp_path).code == 0
+    assert int((tmp_path / "during").read_text()) > 0
+    assert int((tmp_path / "after").read_text()) == 0
