@@ -87,7 +87,7 @@ class Summary:
             "stopped_by": last.stopped_by,
             **_numbers(used, manifest.seconds),
             **({} if (most := manifest.budget.max_cost) is None else {"max_cost": most}),
-            "last_session": {"command": last.command, **_numbers(last, last.elapsed)},
+            "last_session": {"command": last.command, **_numbers(last, last.seconds)},
             "votes_asked": self.votes.asked,
             "votes_saved": self.votes.saved,
             **self.quality.as_json(),
@@ -154,12 +154,12 @@ class Summary:
         if last.stopped_by is not None and manifest.status != "finished":
             yield "stopped", safe(last.stopped_by, "yellow")
         yield "time", "-" if manifest.seconds is None else duration(manifest.seconds)
-        if manifest.later_sessions and last.elapsed is not None:
+        if manifest.later_sessions and last.seconds is not None:
             cost = "" if last.cost is None else f", cost {last.cost:.4g}"
             yield (
                 "of these",
                 f"{last.command}: {plural(last.calls, 'call')} made, {last.replayed:,} replayed,"
-                f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.elapsed)}",
+                f" {plural(last.input_tokens + last.output_tokens, 'token')}{cost}, {duration(last.seconds)}",
             )
         for name, found in self.answers.items():
             yield name, ", ".join(f"{count:,} {words}" for words, count in found.items())

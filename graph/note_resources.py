@@ -111,9 +111,8 @@ class Pool(Resource):
         return Opened({POOL.name: pool}, {"demonstrations": pool.record})
 
     def recorded_places(self, records: Mapping[str, Record], recipe: Recipe) -> dict[str, Path]:
-        """The folder; earlier versions recorded the URL of a pool on a server, at which there is none now."""
         found = records.get("demonstrations")
-        return {"demos": Path(found.get("folder") or found["url"])} if found else {}
+        return {"demos": Path(found["folder"])} if found else {}
 
 
 class EvidenceRanker(Resource):

@@ -130,6 +130,8 @@ def _message(detail: ErrorDetails, fields: Mapping[str, Collection[str]]) -> str
 def _nearest(location: tuple[int | str, ...], fields: Mapping[str, Collection[str]]) -> str:
     *holders, unknown = (part for part in location if isinstance(part, str))
     known = fields.get(holders[-1] if holders else "", ())
+    if not known:
+        return ""
     # Short names are alike by chance: `note` and `intent` share as much as the usual 0.6.
     nearest = difflib.get_close_matches(unknown, known, n=1, cutoff=0.7)
     return f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(known)}"

@@ -233,7 +233,7 @@ def prediction_of(line: Line) -> Prediction:
     """Read the prediction in the line of a completed case; parts that the run did not produce are None.
 
     Whose answer was aligned decides: links to the clinician's answer are subtask 4 of 2026, and those of
-    the generated one are the citations of 2025. Runs of older versions lack both.
+    the generated one are the citations of 2025.
     """
     labels: Mapping[str, str] = line["labels"] or {}
     alignment: Mapping[str, list[str]] = line.get("alignment") or {}

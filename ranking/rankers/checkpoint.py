@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from cases.definitions import Section
 from cases.texts import quoted
@@ -103,14 +103,6 @@ class RankerManifest(Section):
     weights_sha256: str
     versions: dict[str, str] = Field(default_factory=dict)
     history: tuple[str, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_stack(cls, values: Any) -> Any:
-        """Older versions record that nothing changes the scores; a ranker with a stack is rejected."""
-        if isinstance(values, dict) and values.get("stack", ...) is None:
-            return {name: value for name, value in values.items() if name != "stack"}
-        return values
 
 
 def save_checkpoint(

@@ -112,17 +112,6 @@ class TrainingRecipe(Section):
     pretrain: Pretraining | None = None
     seed: int = 42
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_removed_fields(cls, values: Any) -> Any:
-        """Rankers of older versions record that they have no stack, and the limit of another architecture."""
-        if not isinstance(values, dict):
-            return values
-        kept = {name: value for name, value in values.items() if (name, value) != ("stack", "none")}
-        if isinstance(model := kept.get("model"), dict):
-            kept["model"] = {name: value for name, value in model.items() if name != "max_window_tokens"}
-        return kept
-
     @field_validator("pos_weight", mode="before")
     @classmethod
     def _off_is_a_word(cls, value: Any) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from retrieval.building import BuildManifest, Fields
 from retrieval.corpus.corpus import Corpus
@@ -90,11 +90,3 @@ class Manifest(BuildManifest):
     effort: Effort = Effort()
     query_ms: float | None = None
     versions: dict[str, str] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_quantisation(cls, values: Any) -> Any:
-        """Older versions also stored bytes, but searches have always used the floats."""
-        if isinstance(values, dict):
-            return {name: value for name, value in values.items() if name != "quantisation"}
-        return values

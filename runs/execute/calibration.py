@@ -96,8 +96,7 @@ def _changed(
     found = [
         f"the model of {role} is {now.get(role, 'none')}, not {was}"
         for role, was in made.models.items()
-        # Recipes of earlier versions end a name without a revision in a blank.
-        if now.get(role) != was.rstrip()
+        if now.get(role) != was
     ]
     found += [
         f"prompt {name} is another" for name, sha in made.prompts.items() if manifest.prompts.get(name) != sha

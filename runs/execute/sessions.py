@@ -279,17 +279,14 @@ def _refuse(folder: RunWriter) -> None:
     """Refuse what no session can go on with.
 
     Raises:
-        RunError: The run is a fork, which begins in the middle of its case; its calls are in a database, and
-            would be paid for again; or its texts are gone.
+        RunError: The run is a fork, which begins in the middle of its case, or its texts are gone.
     """
-    forked, store = folder.manifest.forked_from, folder.manifest.store
+    forked = folder.manifest.forked_from
     if forked is not None:
         raise RunError(
             f"{folder.home} is a fork; run the step again from where it began:"
             f" evigraph rerun {quoted(forked.run)} {quoted(forked.case_id)} --step {forked.step}"
         )
-    if store is not None and folder.manifest.status != "finished":
-        raise RunError(f"{folder.home}: an earlier version keeps this run in {store}; finish it there")
     refuse_purged(folder.home)
 
 

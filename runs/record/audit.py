@@ -41,9 +41,6 @@ Event = (
 
 _acting: ContextVar[str] = ContextVar("acting", default="")
 
-_SEAL = "sha256"
-"""A field with which earlier versions ended each line."""
-
 
 class AuditLine(NamedTuple):
     """A line of the log, or its fault.
@@ -186,7 +183,6 @@ def _fields(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(fields, dict) or "event" not in fields:
         return None
-    fields.pop(_SEAL, None)
     return fields
 
 

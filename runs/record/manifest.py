@@ -17,7 +17,6 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
-    field_validator,
     model_serializer,
 )
 
@@ -30,7 +29,7 @@ from serving.policy.fetched import input_path
 from serving.policy.policy import HeldPolicy
 from serving.protocol.abilities import Abilities
 from serving.protocol.budget import Prices
-from serving.protocol.model_name import FOLLOWED, Role, recorded_name
+from serving.protocol.model_name import Role, recorded_name
 from serving.protocol.request import Constraint, LimitField, Usage
 from serving.protocol.thinking import Effort
 
@@ -229,9 +228,9 @@ class Session(_Record):
     """One start of the run: the first, a resume or a retry. Times are UTC.
 
     `cost` is None without prices; `stopped_by` is the cause of an early end, such as the budget.
-    `seconds` are by a clock that is never set; None if it was killed, or run by an older version.
+    `seconds` are by a clock that is never set; None if it was killed.
     `processor_seconds` are those of this process while cases ran, in-process models included and servers not;
-    None if it was killed, or run by an older version. `estimated` counts calls whose tokens are estimated,
+    None if it was killed. `estimated` counts calls whose tokens are estimated,
     because the server's own counts cannot be used. `thinking_tokens` are part of `output_tokens`; `widened`
     counts requests that repeat one whose thinking used up its limit, `retries` requests that were sent again,
     by error class.
@@ -255,14 +254,6 @@ class Session(_Record):
     processor_seconds: float | None = None
     thinking_tokens: int = 0
     widened: int = 0
-
-    @property
-    def elapsed(self) -> float | None:
-        """Seconds; None until it has ended. Earlier versions recorded times of day, which may be set back."""
-        if self.seconds is not None or self.finished is None:
-            return self.seconds
-        ended, begun = datetime.fromisoformat(self.finished), datetime.fromisoformat(self.started)
-        return max(0.0, (ended - begun).total_seconds())
 
     def end(self, usage: Usage) -> None:
         self.finished = utc_now()
@@ -334,10 +325,9 @@ class Manifest(_Record):
         policies: The data policies that the run is held to.
         hosted: Public hosts that the user allowed to see texts without a policy.
         sealed: Whether each line of `cases.jsonl` has a checksum; those of earlier versions have none.
-        store: The database in which an earlier version kept the run while it was running.
     """
 
-    SPARSE = ("limits", "prompt_files", "policies", "hosted", "store")
+    SPARSE = ("limits", "prompt_files", "policies", "hosted")
 
     schema_version: int = SCHEMA_VERSION
     evigraph: str
@@ -362,16 +352,6 @@ class Manifest(_Record):
     policies: tuple[HeldPolicy, ...] = ()
     hosted: tuple[str, ...] = ()
     sealed: bool = False
-    store: str | None = None
-
-    @field_validator("models", mode="before")
-    @classmethod
-    def _add_newer_roles(cls, value: Any) -> Any:
-        """Roles that were added since an earlier version follow theirs, as in a new run."""
-        if not isinstance(value, dict):
-            return value
-        added = {role: value[one] for role, one in FOLLOWED.items() if role not in value and one in value}
-        return {**value, **added}
 
     @property
     def model_names(self) -> dict[Role, str]:
@@ -406,7 +386,7 @@ class Manifest(_Record):
     @property
     def seconds(self) -> float | None:
         """Wall-clock time of the sessions that have ended; None if none has."""
-        ended = [session.elapsed for session in self.sessions if session.elapsed is not None]
+        ended = [session.seconds for session in self.sessions if session.seconds is not None]
         return sum(ended) if ended else None
 
     def used(self, calls: int, input_tokens: int, output_tokens: int) -> Usage:

@@ -90,15 +90,15 @@ def test_names_that_are_not_utf8_are_printed_and_exported(tmp_path: Path) -> Non
     assert refused.line.endswith("run.json cannot name it, as its name is not UTF-8; rename it")
 
 
-REMOVED = {
+UNKNOWN = {
     "vllm-offline:tiny": "unknown provider 'vllm-offline' in model 'vllm-offline:tiny'; known: embedded",
     "batch:vllm:tiny": "model 'batch:vllm:tiny' has no batches; anthropic, google_genai, openai have",
 }
-"""What `resume` says of the models of runs of earlier versions."""
+"""What `resume` prints for the model of a run."""
 
 
-@pytest.mark.parametrize("model", REMOVED)
-def test_a_run_with_a_model_that_was_removed_is_refused_in_one_line(tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize("model", UNKNOWN)
+def test_a_run_with_an_unknown_model_is_refused_in_one_line(tmp_path: Path, model: str) -> None:
     write_cases(tmp_path / "cases.jsonl", 1)
     given = ("run", "direct", "cases.jsonl", "--model", "scripted:auto", "--out", "run")
     assert evigraph(*given, folder=tmp_path).code == 0
@@ -107,7 +107,7 @@ def test_a_run_with_a_model_that_was_removed_is_refused_in_one_line(tmp_path: Pa
     (run / MANIFEST).write_text(re.sub(r',\s*"crc32": "\w+"', "", recorded))
     (run / COPY).unlink()
     refused = evigraph("resume", "run", folder=tmp_path)
-    assert refused.code == 2 and REMOVED[model] in refused.line
+    assert refused.code == 2 and UNKNOWN[model] in refused.line
     assert evigraph("status", "run", folder=tmp_path).code == 0
 
 

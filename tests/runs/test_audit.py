@@ -246,14 +246,6 @@ def test_a_case_id_that_no_file_can_hold_does_no_harm(tmp_path: Path) -> None:
     assert [line["case"] for line in lines(tmp_path)] == ["\ud800\u2028\n", "next"]
 
 
-def test_a_log_of_an_earlier_version_is_read_and_continued(tmp_path: Path) -> None:
-    sealed = {"at": "2026-01-01T00:00:00+00:00", "event": "exported", "what": "tables", "sha256": "0" * 64}
-    (tmp_path / AUDIT).write_text(json.dumps(sealed) + "\n")
-    record(tmp_path, "exported", what="card")
-    assert [line["what"] for line in lines(tmp_path)] == ["tables", "card"]
-    assert "sha256" not in (tmp_path / AUDIT).read_text().splitlines()[1] + invoke("audit", tmp_path)
-
-
 def test_counts_of_a_host_are_added_up() -> None:
     before = traffic.so_far()
     traffic.count("http://me@gpu01:8000/v1?x=y", Traffic(1, 2, 3, 4))

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from cli.main import app
 from graph.system import find_system
 from runs import RunFolder
-from runs.record.sealed import open_document, seal_document
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 FAILS_ONCE = """\
@@ -118,23 +117,6 @@ def test_resume_refuses_case_files_that_have_changed(tmp_path: Path, recipe: Pat
     ended = evigraph("resume", "run", folder=tmp_path)
     assert ended.code == 2
     assert "changed since this run began: case files" in ended.line
-
-
-def test_a_run_that_an_earlier_version_has_in_a_database_is_read_and_not_continued(
-    tmp_path: Path, recipe: Path, cases: Path
-) -> None:
-    run(tmp_path, recipe)
-    path = tmp_path / "run" / "run.json"
-    manifest = open_document(path.read_bytes()) | {"store": "postgresql://db/night"}
-    path.write_bytes(seal_document(json.dumps(manifest, indent=2).encode() + b"\n"))
-    assert evigraph("resume", "run", folder=tmp_path).code == 0
-    manifest["status"] = "stopped"
-    path.write_bytes(seal_document(json.dumps(manifest, indent=2).encode() + b"\n"))
-    assert evigraph("show", "run", folder=tmp_path).code == 0
-    for command in ("resume", "retry"):
-        refused = evigraph(command, "run", folder=tmp_path)
-        assert refused.code == 2
-        assert "keeps this run in postgresql://db/night" in refused.line
 
 
 def test_resume_refuses_another_model(tmp_path: Path, recipe: Path, cases: Path) -> None:

@@ -83,22 +83,6 @@ async def test_a_document_is_found_by_its_own_passage(corpus: Path, tmp_path: Pa
     assert await index.asearch("tea", 0) == []
 
 
-def test_an_index_with_bytes_of_an_older_version_opens_and_grows(corpus: Path, tmp_path: Path) -> None:
-    before = made(corpus, tmp_path / "index").manifest
-    path = tmp_path / "index" / "index.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "quantisation": "int8"}))
-    (tmp_path / "index" / "vectors" / "00000.i8").write_bytes(bytes(24 * 64))
-    (tmp_path / "index" / "vectors" / "00000.scale").write_bytes(bytes(24 * 4))
-    index = Index.open(tmp_path / "index")
-    assert index.manifest == before
-    (hit,) = asyncio.run(index.asearch(passage(index.corpus.read(3)), 1))
-    assert hit.document == index.corpus.read(3)
-    more = tmp_path / "more.jsonl"
-    more.write_text('{"id": "new", "text": "gout"}\n')
-    build([SAMPLE, more], corpus, CorpusOptions(part_size=7))
-    assert made(corpus, tmp_path / "index").manifest.documents == 25
-
-
 def test_what_is_stored_is_not_encoded_again(corpus: Path, tmp_path: Path) -> None:
     first, second = Counting(), Counting()
     assert not made(corpus, tmp_path / "index", embedder=first).unchanged
@@ -244,3 +228,11 @@ def test_vectors_of_others_are_refused(corpus: Path, tmp_path: Path) -> None:
     build([other], tmp_path / "others", CorpusOptions())
     with pytest.raises(InputError, match="x"):
         made(tmp_path / "others", tmp_path / "third", replace(OPTIONS, vectors_of=tmp_path / "first"))
+
+
+def test_an_unknown_field_is_named_with_the_remedy(corpus: Path, tmp_path: Path) -> None:
+    made(corpus, tmp_path / "index")
+    path = tmp_path / "index" / "index.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "quantisation": "int8"}))
+    with pytest.raises(InputError, match=r"index\.json: quantisation: unknown field\. .* build the index"):
+        Index.open(tmp_path / "index")
