@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from time import monotonic
@@ -106,6 +107,14 @@ async def test_who_comes_late_hears_of_what_is_under_way_once() -> None:
     hub.forget("run")
     with hub.listening("run") as later:
         assert not later.steps
+
+
+async def test_streams_wake_when_the_service_closes() -> None:
+    hub = Hub()
+    with hub.listening("run") as listener:
+        hub.close()
+        await asyncio.wait_for(listener.news.wait(), 60)
+    assert hub.closed
 
 
 def test_the_stream_of_a_removed_user_ends_while_its_run_goes_on(place: Place) -> None:

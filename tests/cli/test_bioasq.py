@@ -131,6 +131,8 @@ def test_lists_and_pages_score_every_part_as_score_does(folder: Path) -> None:
     assert 0 < values[-1] < 1 and row["score"] == values[0]
     ended = evigraph("view", "run", "--bundle", "pages", folder=folder)
     assert ended.code == 0, ended.err
+    sizes = [path.stat().st_size for path in (folder / "pages").rglob("*") if path.is_file()]
+    assert f"{sum(sizes) / 1e6:,.1f} MB in {len(sizes)} files" in ended.out
     page, runs = ((folder / "pages" / name).read_text("utf-8") for name in ("run/index.html", "index.html"))
     assert f"ROUGE-SU4 F1 of ideal answers {values[-1]:.3f}, 4 cases" in page
     assert f'{values[-1]:.3f} <span class="muted">ROUGE-SU4 F1 of ideal answers, 4 cases</span>' in runs
