@@ -22,7 +22,7 @@ from transformers.cache_utils import Cache
 
 from serving.embedded.int8 import load_int8
 from serving.embedded.precision import Precision
-from serving.embedded.recorded_steps import SLOTS_STEP, RecordedSteps
+from serving.embedded.recorded_steps import SLOTS_STEP, RecordedSteps, can_be_recorded
 from weights.gguf_file import unsupported_layers
 from weights.loading import no_progress_bars
 
@@ -61,7 +61,8 @@ class CausalModel:
         self.rows = KeyValueRows(config, dtype, self.device)
         self._dtype = dtype
         self._groups = config.num_attention_heads // config.num_key_value_heads
-        self._steps = RecordedSteps(self._step) if self.device.type == "cuda" else None
+        recorded = self.device.type == "cuda" and can_be_recorded(config)
+        self._steps = RecordedSteps(self._step) if recorded else None
 
     def forward(
         self,

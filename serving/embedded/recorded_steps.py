@@ -11,12 +11,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 SLOTS_STEP = 512
 """Passes that see more slots than their rows have, up to a multiple of this, share a recording."""
 
 _PASSES_BEFORE = 3
 """A recording takes as long as three passes; rows that end early change their number before it pays."""
+
+_STATIC_POSITIONS = ("default", "linear", "llama3", "yarn")
+"""Encodings of positions that do not depend on the length of the text so far."""
 
 Pass = Callable[[Tensor, Tensor, int], Tensor]
 """From tokens and positions, both of shape (rows, 1), and the number of slots to logits."""
@@ -28,6 +32,13 @@ class _Recording:
     tokens: Tensor
     positions: Tensor
     logits: Tensor
+
+
+def can_be_recorded(config: PreTrainedConfig) -> bool:
+    """Whether every pass of a model has the same kernels; one that looks at numbers in between has not."""
+    positions = getattr(config, "rope_parameters", None) or {}
+    experts = any("experts" in name for name in config.to_dict())
+    return positions.get("rope_type", "default") in _STATIC_POSITIONS and not experts
 
 
 class RecordedSteps:
