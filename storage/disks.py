@@ -59,17 +59,16 @@ def find_disk(mounts: str, path: Path) -> Disk:
 
     `mounts` are as in `/proc/self/mountinfo`; of two at one place the later one is seen.
     """
-    found, longest = Disk(""), -1
+    found, longest, inside = Disk(""), -1, f"{path}/"
     for line in mounts.splitlines():
         before, separator, after = line.partition(" - ")
         fields, (kind, *rest) = before.split(), after.split() or [""]
         if not separator or len(fields) < 6:
             continue
         place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
-        length = len(Path(place).parts)
-        if length >= longest and path.is_relative_to(place):
+        if len(place) >= longest and inside.startswith(f"{place.rstrip('/')}/"):
             options = frozenset(fields[5].split(",")) | frozenset(",".join(rest[1:]).split(","))
-            found, longest = Disk(kind, options), length
+            found, longest = Disk(kind, options), len(place)
     return found
 
 

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -172,5 +173,11 @@ def _metadata(case: Case, reviewed: bool) -> dict[str, str]:
     }
 
 
+@cache
+def _settings() -> Settings:
+    """Settings without telemetry; reading the others takes as long as opening a pool."""
+    return Settings(anonymized_telemetry=False)
+
+
 def _client(folder: Path) -> ClientAPI:
-    return chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
+    return chromadb.PersistentClient(path=str(folder), settings=_settings().model_copy())
