@@ -7,15 +7,17 @@ import gc
 import importlib
 from pathlib import Path
 
+from graph.system import find_system, systems
+from runs.execute.batch import heap_was_frozen
 from weights.loading import let_threads_sleep, stay_offline
 
 ROOT = Path(__file__).parents[1]
 
 _OF_OTHERS = [
     *("asyncio", "typer.rich_utils", "rich.console", "rich.markdown", "rich.progress", "rich.table", "yaml"),
-    *("langgraph.graph", "langchain_core.language_models", "langchain_openai", "chromadb", "tenacity"),
+    *("langgraph.graph", "langchain_core.language_models", "langchain_openai", "chromadb.api.rust"),
     *("numpy", "orjson", "aiohttp", "httpx", "bm25s", "sentencex", "scipy.stats", "jinja2", "lxml.etree"),
-    *("pydantic", "pyarrow.parquet", "matplotlib.figure", "matplotlib.backends.backend_svg"),
+    *("tenacity", "pydantic", "pyarrow.parquet", "matplotlib.figure", "matplotlib.backends.backend_svg"),
 ]
 # The packaged encoder, seven seconds of a processor: `torch` alone imports no model of transformers.
 _OF_ENCODERS = [
@@ -35,8 +37,11 @@ let_threads_sleep()
 gc.disable()
 for _name in (*_OF_OTHERS, *_OF_ENCODERS, *_OURS):
     importlib.import_module(_name)
+for _name in systems():
+    assert find_system(_name).successors
 # A search for garbage would go through all of it, and so copy its pages, in every command.
 gc.freeze()
+assert heap_was_frozen()
 gc.enable()
 # Extension modules look at the end for what is left of theirs, and print it.
 atexit.register(gc.unfreeze)

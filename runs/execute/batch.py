@@ -393,7 +393,7 @@ async def all_ended(work: Iterable[Coroutine[Any, Any, None]], *stops: asyncio.E
 
 
 @cache
-def _was_frozen() -> bool:
+def heap_was_frozen() -> bool:
     """Whether others had frozen the heap before the first run of this process; counting takes 0.1 s then."""
     return gc.get_freeze_count() > 0
 
@@ -407,7 +407,7 @@ def _frozen_heap() -> Iterator[None]:
 
     Walking through them took a sixth of the processor time of a run whose models answer at once.
     """
-    if _was_frozen():
+    if heap_was_frozen():
         yield
         return
     this = object()

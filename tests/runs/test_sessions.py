@@ -237,6 +237,7 @@ def test_a_run_spares_the_collector_what_exists_before_it_and_only_while_it_last
     write_cases(tmp_path / "cases.jsonl", 1)
     (tmp_path / "script.py").write_text(
         "import gc\nfrom multiprocessing.util import Finalize\nfrom pathlib import Path\n\n"
+        "from runs.execute.batch import heap_was_frozen\n"
         "from serving.backends.scripted import made_up_reply\n\n"
         "def note(name):\n"
         "    Path(name).write_text(str(gc.get_freeze_count()))\n\n"
@@ -244,6 +245,7 @@ def test_a_run_spares_the_collector_what_exists_before_it_and_only_while_it_last
         "    note('during')\n"
         "    return made_up_reply(call)\n\n"
         "gc.unfreeze()\n"
+        "heap_was_frozen.cache_clear()\n"
         "Finalize(None, note, ['after'], exitpriority=1)\n"
     )
     arguments = ["run", "direct", "cases.jsonl", "--model", "scripted:script.py:reply", "--out", "run"]
