@@ -8,7 +8,9 @@ import importlib
 from pathlib import Path
 
 from graph.system import find_system, systems
+from prompts import load_prompts
 from runs.execute.batch import heap_was_frozen
+from runs.record.manifest import own_version, versions
 from weights.loading import let_threads_sleep, stay_offline
 
 ROOT = Path(__file__).parents[1]
@@ -37,8 +39,9 @@ let_threads_sleep()
 gc.disable()
 for _name in (*_OF_OTHERS, *_OF_ENCODERS, *_OURS):
     importlib.import_module(_name)
-for _name in systems():
-    assert find_system(_name).successors
+for _system in map(find_system, systems()):
+    assert _system.successors and load_prompts("default", _system.contracts)
+assert versions() and own_version()
 # A search for garbage would go through all of it, and so copy its pages, in every command.
 gc.freeze()
 assert heap_was_frozen()
