@@ -11,6 +11,8 @@ from pathlib import Path
 
 import yaml
 
+from storage import unique_yaml
+
 DEFAULT = "default"
 """The packaged version, which has every prompt."""
 
@@ -151,7 +153,7 @@ def read_yaml(source: Traversable) -> tuple[bytes, object]:
             content: bytes = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
             raise PromptError(f"prompt {source}: is longer than {_MAX_BYTES >> 20} MB")
-        return content, _value(content)
+        return content, unique_yaml.loads(content, aliases=False)
     except (yaml.YAMLError, ValueError, RecursionError, OSError) as error:
         raise PromptError(f"prompt {source}: {' '.join(str(error).split())}") from None
 
@@ -169,25 +171,3 @@ def _prompt_files(folder: Traversable) -> Iterator[Traversable]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith((".yaml", ".yml")) and entry.name != _BASE:
             yield entry
-
-
-def _value(content: bytes) -> object:
-    """The value of a YAML text; PyYAML would take the last of two equal keys."""
-    loader = yaml.SafeLoader(content)
-    node = loader.get_single_node()
-    nodes: list[yaml.Node] = [node] if node is not None else []
-    seen: set[int] = set()
-    while nodes:
-        one = nodes.pop()
-        if id(one) in seen and not isinstance(one, yaml.ScalarNode):
-            # It may be one of itself, and a few of them can expand to more than fits into memory.
-            raise yaml.YAMLError("a list or mapping is repeated by an alias; write it out")
-        seen.add(id(one))
-        if isinstance(one, yaml.SequenceNode):
-            nodes += one.value
-        elif isinstance(one, yaml.MappingNode):
-            keys = [key.value for key, _ in one.value]
-            nodes += [value for _, value in one.value]
-            if twice := next((key for place, key in enumerate(keys) if key in keys[:place]), None):
-                raise yaml.YAMLError(f"duplicate key {twice!r}; keep one of them")
-    return loader.construct_document(node) if node is not None else None

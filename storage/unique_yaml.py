@@ -25,13 +25,28 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def loads(text: str | bytes) -> Any:
-    """The value of a YAML text, of plain types only.
+class _WithoutAliases(_Loader):
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As PyYAML's own.
+
+        Raises:
+            yaml.YAMLError: An alias repeats a list or mapping. It may be one of itself, and a few of them can
+                expand to more than fits into memory.
+        """
+        is_alias = self.check_event(yaml.AliasEvent)
+        node = super().compose_node(parent, index)
+        if is_alias and not isinstance(node, yaml.ScalarNode):
+            raise yaml.YAMLError("a list or mapping is repeated by an alias; write it out")
+        return node
+
+
+def loads(text: str | bytes, *, aliases: bool = True) -> Any:
+    """The value of a YAML text, of plain types only; `aliases` may repeat lists and mappings.
 
     Raises:
-        yaml.YAMLError: It is not YAML, or a mapping has a key twice.
+        yaml.YAMLError: It is not YAML, a mapping has a key twice, or there is an alias where none may be.
         ValueError: A value looks like a date or a number and is none.
         RecursionError: It is too deep.
     """
-    # A subclass of PyYAML's safe loader.
-    return yaml.load(text, _Loader)  # noqa: S506
+    # Subclasses of PyYAML's safe loader.
+    return yaml.load(text, _Loader if aliases else _WithoutAliases)  # noqa: S506
