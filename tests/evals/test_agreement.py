@@ -17,7 +17,7 @@ from runs.review.reviews import Review
 LABELS = ("essential", "supplementary", "not-relevant")
 
 
-def standing(labels: dict[str, list[int]]) -> Standing:
+def standing(labels: dict[str, list[int]], *, blind: bool = True) -> Standing:
     """A case whose reviewers gave these labels, by name."""
     history = [
         Review(
@@ -26,7 +26,7 @@ def standing(labels: dict[str, list[int]]) -> Standing:
             reviewed_at="2026-01-02T03:04:05+00:00",
             labels={str(at): LABELS[label] for at, label in enumerate(given)},
             shown="0" * 64,
-            blind=True,
+            blind=blind,
         )
         for name, given in labels.items()
     ]
@@ -79,10 +79,17 @@ def test_other_numbers_of_reviewers_and_labels_that_are_all_alike() -> None:
         {
             "two": standing({"anna": [0, 0], "ben": [0, 0]}),
             "three": standing({"anna": [0], "ben": [0], "cleo": [0]}),
-            "one": standing({"anna": [1, 2]}),
+            "one": standing({"anna": [1, 2]}, blind=False),
         }
     )
+    assert found.caution == ""
     assert (found.cases, found.left_out) == (2, 1)
     assert {one.value for one in found.measures} == {None}
     counts = {one.name: (one.cases, one.sentences) for one in found.measures}
     assert (counts["fleiss"], counts["alpha"]) == ((1, 2), (2, 3))
+
+
+def test_reviews_that_were_not_blind_are_counted_in_a_caution() -> None:
+    seen, unseen = (standing({"anna": [0], "ben": [1]}, blind=blind) for blind in (False, True))
+    caution = reviewer_agreement({"seen": seen, "blind": unseen}).caution
+    assert caution.startswith("2 of 4 reviews were not blind")
