@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from evals.statistics.case_totals import OfTotals, Floats, evaluate
+from evals.statistics.case_totals import Floats, OfTotals, evaluate
 
 RESAMPLES = 9_999
 LEVEL = 0.95

@@ -143,7 +143,11 @@ def test_evidence_goes_by_the_intent_of_the_key_and_else_by_the_predicted() -> N
 
 def run_of_votes(folder: Path, case_ids: str, votes: int = 5, *, labelled: bool = True) -> RunFolder:
     folder.mkdir()
-    line = {"vote_counts": {"1": min(3, votes), "2": 0, "3": 1}, "usable_votes": votes, "evidence": {}}
+    line = {
+        "vote_counts": {"1": min(3, votes), "2": 0, "3": 1},
+        "usable_votes": votes,
+        "evidence": {"threshold": ["1", "3"]},
+    }
     labels = {"1": "essential", "2": "not-relevant", "3": "not-relevant"} if labelled else None
     made = make_run(folder, case_ids, [done(id_, **line) for id_ in case_ids], labels=labels)
     edit_manifest(
