@@ -77,8 +77,7 @@ def call_cost(call: Line, prices: Prices) -> float | None:
     price = prices.get(recorded_name(call["model"]).identity)
     if price is None:
         return None
-    written = call["output_tokens"] + call.get("thinking_tokens", 0)
-    return price.cost(call["input_tokens"], written, call.get("cached_tokens", 0))
+    return price.cost(call["input_tokens"], call["output_tokens"], call["cached_tokens"])
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,8 +87,9 @@ def test_settings_of_one_run_are_named_by_their_section_in_words() -> None:
         system="heids",
         recipe={"seed": 1, "answer": {"words": 75}, "retrieval": {"a": 1}, "calibration": {"x": "y" * 90}},
         prompts={"generate_cited_answer": "1" * 64},
+        versions={"torch": "1", "numpy": "1"},
     )
-    second = manifest(recipe={"seed": 2, "answer": {"words": 60, "least": 0.5}})
+    second = manifest(recipe={"seed": 2, "answer": {"words": 60, "least": 0.5}}, versions={"torch": "2"})
     assert phrases(differing_settings(first, second)) == [
         "system (heids in A, tamu in B)",
         "the prompt generate cited answer",
@@ -96,5 +97,6 @@ def test_settings_of_one_run_are_named_by_their_section_in_words() -> None:
         "seed (1 in A, 2 in B)",
         "answer.least (0.5 in B alone)",
         "calibration and retrieval (in A alone)",
+        "the versions of torch and numpy",
     ]
     assert phrases(differing_settings(first, first)) == []

@@ -13,6 +13,7 @@ from evals.experiments.render import as_csv, as_markdown, as_object, as_page, co
 from evals.experiments.report import ExperimentReport, report
 from evals.experiments.run import Cells
 from evals.experiments.tables import Costs, PaperTable
+from evals.metrics.text_metric import MetricResources
 from evals.scoring.score import score
 from evals.statistics.sign_flip import holm
 from runs.record.folder import RunFolder
@@ -203,7 +204,7 @@ def _voted(case_id: str, calls: int) -> dict[str, object]:
 
 def reported(cells: Cells, table: str, folder: Path) -> ExperimentReport:
     values = {"cells": {name: {} for name in cells.reported}, "tables": {table: list(cells.reported)}}
-    return report(Experiment.model_validate(values), cells, folder, {})
+    return report(Experiment.model_validate(values), cells, folder, MetricResources())
 
 
 def test_a_row_of_a_run_has_its_figures_and_costs_and_one_without_evidence_is_named(
