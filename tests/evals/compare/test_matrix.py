@@ -38,7 +38,7 @@ def side(folder: Path, *calls: dict[str, Any], scored: Sequence[ScoredTask] = ()
             line = {"case_id": case_id, "status": "failed" if error else "done", "error": error}
             steps = [
                 {"step": 0, "node": "label", "calls": its},
-                {"step": 1, "node": "__end__", "seconds": 90.0},
+                {"step": 1, "node": "__end__", "seconds": 60.0},
             ]
             run.append(line, [{"case_id": case_id, **step} for step in steps])
     return read_side(RunFolder(folder), scored)
@@ -55,14 +55,14 @@ def test_costs_are_by_the_prices_of_the_run_and_thinking_is_paid_once(matrix: Ma
     costs = [one.uses["0"].cost for one in matrix.sides.values()]
     assert costs == [pytest.approx(3.5 + 4.0), None]
     first, second = matrix.runs_table().cells
-    assert [cell.text for cell in first[2:]] == ["-", "7.5", "3.0 min", "1 done, 1 failed"]
+    assert [cell.text for cell in first[2:]] == ["-", "7.5", "2.0 min", "1 done, 1 failed"]
     assert second[3].text == "-"
 
 
 def test_without_scores_a_case_is_done_or_has_its_error(matrix: Matrix) -> None:
     assert matrix.as_json()["score"] is None
     done, failed = matrix.cases_table().cells
-    assert [(cell.text, *cell.below) for cell in done[1:]] == [("done", "7.5, 1.5 min"), ("done", "1.5 min")]
+    assert [(cell.text, *cell.below) for cell in done[1:]] == [("done", "7.5, 1.0 min"), ("done", "1.0 min")]
     assert [cell.text for cell in failed[1:]] == ["rate limit", "rate limit"]
 
 
@@ -70,6 +70,7 @@ def test_scores_are_named_and_the_best_of_a_row_is_marked(tmp_path: Path) -> Non
     first, second = ([task_scores("2026-2", [counts])] for counts in ((2, 2, 2), (1, 2, 2)))
     made = matrix_of([side(tmp_path / "a", scored=first), side(tmp_path / "b", scored=second)])
     assert made.as_json()["score"] == made.score_name == "strict micro F1"
-    (_, best, other), _ = made.cases_table().cells
+    (_, best, other), (last, *_) = made.cases_table(worst_first=True).cells
+    assert last.text == "1"
     assert (best.text, best.tone) == ("100.00", "up")
     assert other.tone == "" and float(other.text) == pytest.approx(50)
