@@ -90,7 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @dataclass
 class Receiver:
-    """Takes OTLP over HTTP. `statuses` are answered first, 0 not at all, then 200; `refuses` so many spans."""
+    """Takes OTLP over HTTP. `statuses` come first, 0 as no answer, then 200; `refuses` so many spans."""
 
     statuses: list[int] = field(default_factory=list)
     refuses: int = 0
