@@ -75,8 +75,8 @@ def test_every_form_that_is_offered_makes_a_recipe(
 
 
 def test_the_given_recipe_is_a_candidate_that_changes_nothing_but_where_it_ends(tmp_path: Path) -> None:
-    values: dict[str, object] = {"alignment": {"answer": "generated"}, "review": {"disagreement": 0.2}}
-    made = space(tmp_path, **values, question={"interpret": "always"})
+    aligned, asked = {"answer": "generated"}, {"interpret": "always"}
+    made = space(tmp_path, alignment=aligned, question=asked, review={"disagreement": 0.2})
     own = made.candidate(made.own)
     before = made.given.loaded.model_dump(mode="json")
     changed = differing_fields(before, own.model_dump(mode="json"))
