@@ -411,3 +411,12 @@ async def test_vectors_of_a_long_run_do_not_grow(folder: Path) -> None:
     await opened.embed_ahead([f"text {number}" for number in range(6_000)])
     kept = opened._vectors.values()
     assert sum(one.nbytes for one in kept) <= 4 * 2**20
+
+
+def test_cases_of_a_long_run_do_not_grow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrieval.pools.pool._CASES_REMEMBERED", 2)
+    opened = DemonstrationPool(folder, EMBEDDER)
+    first, second, third = [one.case_id for one in opened.neighbours()][:3]
+    for case_id in (first, second, first, third):
+        assert opened.case(case_id).id == case_id
+    assert list(opened._cases) == [first, third], "the one that was shown least recently is dropped"
