@@ -80,7 +80,7 @@ def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda vectors: vectors * np.nan, lambda vectors: vectors[:1], lambda vectors: vectors[0]]
+    "change", [lambda vectors: vectors * np.nan, lambda vectors: vectors[:1], lambda vectors: vectors[:, 0]]
 )
 def test_stored_vectors_that_cannot_be_are_made_anew(tmp_path: Path, change: Callable[[Any], Any]) -> None:
     expected = kept_in(tmp_path).embed(SOURCE).vectors

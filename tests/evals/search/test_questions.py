@@ -70,7 +70,10 @@ def test_cases_without_relevant_documents_are_no_questions(tmp_path: Path) -> No
         load_questions([path])
 
 
-def test_a_question_that_is_there_twice_is_refused(claims: Path) -> None:
+def test_a_question_that_is_there_twice_is_refused(claims: Path, tmp_path: Path) -> None:
+    twice = write_lines(tmp_path / "twice.jsonl", [{"id": 1, "claim": "x", "cited_doc_ids": [1]}] * 2)
+    with pytest.raises(InputError, match="line 2: id: '1' is in line 1 too"):
+        load_questions([twice])
     with pytest.raises(InputError, match="question '1' is there twice"):
         load_questions([claims, claims])
 

@@ -98,6 +98,13 @@ def test_thinking_and_effort_are_of_the_calls_that_have_them(run: RunFolder, tmp
     assert told in calls and all(one in (told, {}) for one in calls)
 
 
+@pytest.mark.parametrize("payloads", [False, True])
+def test_a_fault_of_a_reply_is_quoted_with_payloads_alone(run: RunFolder, payloads: bool) -> None:
+    found = [span for spans in traces(run, payloads=payloads) for span in spans]
+    faulty = [span for span in found if span.name.startswith("chat ") and span.failed]
+    assert faulty and all(bool(span.message) is payloads for span in faulty)
+
+
 def test_a_call_that_the_journal_no_longer_has_is_without_its_texts(run: RunFolder, tmp_path: Path) -> None:
     copy = rewritten(run, tmp_path / "copy", '"key":"', '"key":"gone')
     calls = [
