@@ -177,3 +177,12 @@ def test_a_run_of_one_vote_without_intents_has_no_figures_of_them(tmp_path: Path
     values = analyse(run, gold_of_run(run)).as_json()
     assert (values["agreement"], values["intents"]) == (None, None)
     assert values["by_threshold"][0]["strict_micro"]["f1"] == pytest.approx(200 / 3)
+
+
+def test_a_threshold_is_tuned_on_the_other_run_or_on_other_cases(tmp_path: Path) -> None:
+    run, other = (run_of_votes(tmp_path / name, ids) for name, ids in (("own", "12"), ("other", "34")))
+    tuned = analyse(run, gold_of_run(run), other).tuned
+    assert tuned is not None and tuned.tuned_on == str(other.path)
+    single = run_of_votes(tmp_path / "single", "5")
+    assert analyse(single, gold_of_run(single)).tuned is None
+    assert analyse(run, gold_of_run(run)).tuned is not None

@@ -73,6 +73,7 @@ def test_a_question_that_was_not_run_is_named(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_is_too_long_is_cut_and_said(tmp_path: Path) -> None:
+    assert of_first(tmp_path / "whole", answer="mint " * 200).faults == ()
     ready = of_first(tmp_path, answer="mint " * 230)
     assert len(ready.entries[2]["ideal_answer"].split()) == 200
     assert [(one.severity, one.fault) for one in ready.faults] == [("penalised", "230 words, cut to 200")]

@@ -130,3 +130,14 @@ async def test_without_a_clinician_question_the_ranker_reads_the_patients(tmp_pa
     write(path, [case("7"), case("8", question="")])
     with pytest.raises(CalibrationError, match="case '8': the case has neither a clinician question nor"):
         await from_cases([path], [], "bm25", "tamu", lambda done, whole: None)
+
+
+async def test_a_ranker_is_added_to_the_votes_of_a_run(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [voted("7"), voted("8")])
+    steps: list[tuple[int, int]] = []
+    found = await from_run(
+        run, [], "bm25", lambda text: None, lambda done, whole: steps.append((done, whole))
+    )
+    assert steps == [(1, 2), (2, 2)]
+    assert found.ranker == "bm25" and all(one.ranker is not None for one in found.cases)
+    assert found.sha256 != (await read(run)).sha256
