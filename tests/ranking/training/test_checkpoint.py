@@ -96,6 +96,15 @@ def test_a_missing_file_is_named(copy: Path, name: str) -> None:
         NeuralRanker.open(copy)
 
 
+def test_a_tokenizer_without_a_vocabulary_is_refused(copy: Path) -> None:
+    for path in (copy / "encoder").glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(
+        RankerError, match=r"copy: encoder has no vocabulary \(.*tokenizer\.json.*\); copy the"
+    ):
+        NeuralRanker.open(copy)
+
+
 def test_a_folder_without_a_manifest_is_no_ranker(tmp_path: Path) -> None:
     with pytest.raises(RankerError, match=r"it lacks ranker\.json"):
         NeuralRanker.open(tmp_path)
