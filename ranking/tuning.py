@@ -107,10 +107,8 @@ def best_cutoff(
     Rules are not compared on the cases that they are tuned on: that favours whichever has the largest grid.
 
     Raises:
-        ValueError: There are fewer than two cases, or no kinds.
+        ValueError: There are fewer than two cases.
     """
-    if not kinds:
-        raise ValueError("no kind of rule to choose from")
     if len(cases) < 2:
         raise ValueError(f"{plural(len(cases), 'case')}: leaving one out needs at least two")
     ordered = sorted(kinds, key=get_args(RuleKind).index)

@@ -72,8 +72,7 @@ def _scores(comparison: Comparison, task: TaskDifferences) -> None:
     rest = sum(not one.main for one in task.metrics)
     if rest:
         print_line(f"{rest} more metrics: --json or --html FILE", "dim")
-    if (line := verdict(task)) is not None:
-        print_line(line, "bold", wrap=True)
+    print_line(verdict(task), "bold", wrap=True)
 
 
 def _labels(comparison: Comparison) -> None:

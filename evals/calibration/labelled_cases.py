@@ -301,9 +301,7 @@ async def _shown_to_others(
 ) -> list[str]:
     """Whether the prompts of some cases showed the labels of others."""
     place = recorded_places(run.manifest, recipe).get("demos")
-    if not recipe.section(EvidenceSettings).demonstrations or place is None:
-        return []
-    if isinstance(place, Path) and not place.is_dir():
+    if not recipe.section(EvidenceSettings).demonstrations or place is None or not place.is_dir():
         return []
     assert isinstance(recipe, PoolRecipe)
     pool = await open_pool(place, recipe.embedding, notify)

@@ -85,10 +85,10 @@ class TaskDifferences:
         return len(self.paired.case_ids)
 
     @property
-    def headline(self) -> MetricDifference | None:
+    def headline(self) -> MetricDifference:
         """The metric that the task is ranked by, where the runs share it; else the first."""
         ranked = (metric for metric in self.metrics if metric.name == self.scored.headline)
-        return next(ranked, next(iter(self.metrics), None))
+        return next(ranked, self.metrics[0])
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -122,11 +122,9 @@ def _judged(paired: PairedTask, settings: Settings) -> TaskDifferences:
     return TaskDifferences(paired, tuple(metrics))
 
 
-def verdict(task: TaskDifferences) -> str | None:
+def verdict(task: TaskDifferences) -> str:
     """Conclusion from the task's main metric, in a sentence."""
     metric, form = task.headline, task.scored.form
-    if metric is None:
-        return None
     difference = metric.difference
     if difference.method == "none":
         return f"{metric.name}: one case is not enough to compare."

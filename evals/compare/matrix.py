@@ -66,10 +66,9 @@ def read_side(run: RunFolder, scored: Sequence[ScoredTask], name: str = "") -> S
 
 
 def _use(steps: Sequence[Line], prices: Prices) -> CaseUse:
-    seconds = steps[-1].get("seconds") if steps and steps[-1]["node"] == "__end__" else None
     costs = [call_cost(call, prices) for step in steps for call in step.get("calls") or ()]
     known = [cost for cost in costs if cost is not None]
-    return CaseUse(seconds, sum(known) if prices and len(known) == len(costs) else None)
+    return CaseUse(steps[-1]["seconds"], sum(known) if prices and len(known) == len(costs) else None)
 
 
 def call_cost(call: Line, prices: Prices) -> float | None:
@@ -77,8 +76,7 @@ def call_cost(call: Line, prices: Prices) -> float | None:
     price = prices.get(recorded_name(call["model"]).identity)
     if price is None:
         return None
-    written = call["output_tokens"] + call.get("thinking_tokens", 0)
-    return price.cost(call["input_tokens"], written, call.get("cached_tokens", 0))
+    return price.cost(call["input_tokens"], call["output_tokens"], call["cached_tokens"])
 
 
 @dataclass(frozen=True, slots=True)

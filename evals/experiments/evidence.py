@@ -110,8 +110,6 @@ def _baseline(gold: Mapping[str, GoldCase]) -> EvidenceRow:
 
 def _average_precision(scores: Mapping[str, float], gold: GoldCase) -> float | None:
     """Average precision of one case; None without scores or without evidence. Ties keep note order."""
-    if not scores or not gold.labels:
-        return None
     return average_precision_of_scores([*scores.values()], [id_ in gold.essential for id_ in scores])
 
 

@@ -185,9 +185,8 @@ class _Optimisation:
         """Check, write the plan, request proposals."""
         wanted, split, folder = self.wanted, self.split, self.out / "variants"
         recipe = wanted.given.loaded
-        pool = None
-        if isinstance(recipe, PoolRecipe):
-            pool = await open_pool(wanted.demos, recipe.embedding, self.watcher.notify)
+        assert isinstance(recipe, PoolRecipe)
+        pool = await open_pool(wanted.demos, recipe.embedding, self.watcher.notify)
         held_out = self._shown_test_cases(pool)
         self._keep_plan(pool)
         split.write()
@@ -206,16 +205,12 @@ class _Optimisation:
         bare = Space(wanted.given, {}, {}, held_out, folder)
         await self._demand_budget(bare.candidate(bare.own))
         variants = await self._variants() if wanted.variants else {}
-        orders = {}
-        if pool is not None:
-            orders = drawn_orders(pool, {*recipe.held_out, *held_out}, max(1, wanted.variants), wanted.seed)
+        orders = drawn_orders(pool, {*recipe.held_out, *held_out}, max(1, wanted.variants), wanted.seed)
         most = min((len(ids) for ids in orders.values()), default=0)
         return Space(wanted.given, variants, orders if wanted.variants else {}, held_out, folder, most)
 
-    def _shown_test_cases(self, pool: DemonstrationPool | None) -> tuple[str, ...]:
+    def _shown_test_cases(self, pool: DemonstrationPool) -> tuple[str, ...]:
         """Ids in the pool of cases that judge the result: their labels must not reach a prompt."""
-        if pool is None:
-            return ()
         ids = {one.case_id for one in pool.neighbours()}
         found = ids & {id_ for case in self.split.test.cases for id_ in pool.twins(case)}
         found -= {*self.wanted.given.loaded.held_out}
@@ -226,7 +221,7 @@ class _Optimisation:
             )
         return tuple(sorted(found))
 
-    def _keep_plan(self, pool: DemonstrationPool | None) -> None:
+    def _keep_plan(self, pool: DemonstrationPool) -> None:
         """Write the plan, or refuse a plan other than the one begun here."""
         wanted, path = self.wanted, self.out / PLAN
         current = {
@@ -235,7 +230,7 @@ class _Optimisation:
             "models": {role: name.identity for role, name in wanted.models.items()},
             "cases": self.split.sha256,
             "test": "file" if isinstance(wanted.test, CaseFiles) else wanted.test,
-            "demonstrations": None if pool is None else pool.sha256,
+            "demonstrations": pool.sha256,
             "seed": wanted.seed,
             "instructions": wanted.variants,
             "description": wanted.description,

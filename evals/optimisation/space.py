@@ -150,13 +150,9 @@ def differences(before: Recipe, after: Recipe) -> dict[str, Any]:
 
 def _evidence_only(recipe: Recipe) -> dict[str, Any]:
     """Values with which a recipe only finds evidence and never pauses a case."""
-    changed = differences(recipe, recipe.without_waiting())
-    if "stop_after" in type(recipe).model_fields:
-        changed["stop_after"] = "evidence"
-    if recipe.find_section(AlignmentSettings) is not None:
-        changed[f"{_section_name(recipe, AlignmentSettings)}.answer"] = "none"
-    question = recipe.find_section(QuestionSettings)
-    if question is not None and question.interpret == "always":
+    changed = differences(recipe, recipe.without_waiting()) | {"stop_after": "evidence"}
+    changed[f"{_section_name(recipe, AlignmentSettings)}.answer"] = "none"
+    if recipe.section(QuestionSettings).interpret == "always":
         # Those of cases that have a question of their own are for submissions alone.
         changed[f"{_section_name(recipe, QuestionSettings)}.interpret"] = "missing"
     return changed

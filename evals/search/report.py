@@ -11,7 +11,7 @@ import numpy as np
 
 from evals.pages.page import render_page
 from evals.pages.plots import DOWN, INK, MUTED, UP, drawing, interval_plot, legend_above
-from evals.pages.tables import NO_VALUE, Cell, Column, Format, Row, Table, interval_object, p_text
+from evals.pages.tables import Cell, Column, Format, Row, Table, interval_object, p_text
 from evals.search.ensembles import Split, tuned_ensembles
 from evals.search.rankings import Rankings
 from evals.search.retrievers import Scored
@@ -187,15 +187,12 @@ def table_of(table: SearchTable) -> Table:
     """Values with their intervals and their comparison to the first row."""
     heads = [Column("", "text", short=table.title), *map(Column, table.columns)]
     rows: list[Row] = [
-        [name, *(_cell(values.get(column)) for column in table.columns)]
-        for name, values in table.rows.items()
+        [name, *(_cell(values[column]) for column in table.columns)] for name, values in table.rows.items()
     ]
     return Table(heads, rows, table.title, table.caption)
 
 
-def _cell(value: Value | None) -> Cell:
-    if value is None:
-        return Cell(NO_VALUE, ("",))
+def _cell(value: Value) -> Cell:
     below = [_DIGITS.bracket(value.interval)]
     if value.difference is not None and value.p_value is not None:
         gain = _DIGITS.number(value.difference.value, signed=True)

@@ -26,7 +26,6 @@ from serving.journal.journal import Journal
 from serving.protocol.messages import Message
 from serving.protocol.model_name import recorded_name
 
-_END = "__end__"
 _INVALID_REPLY = "invalid_output"
 _PROVIDERS: Mapping[str, str] = {"google_genai": "gcp.gen_ai"}
 """Our names of providers to those of the conventions, where they differ."""
@@ -53,8 +52,6 @@ def resource(run: RunFolder) -> Attributes:
 def traces(run: RunFolder, *, payloads: bool) -> Iterator[list[Span]]:
     """The spans of each pass of each case: the root, then each node with its calls. One pass is in memory.
 
-    A pass without its last line was cut off by a kill; its case has run again since, or will.
-
     Raises:
         JournalError: Payloads are wanted and the journal cannot be read.
     """
@@ -66,8 +63,6 @@ def traces(run: RunFolder, *, payloads: bool) -> Iterator[list[Span]]:
         answers = {line["case_id"]: marked_text(line) for line in answered}
         for case_id, lines in run.passes():
             *steps, end = lines
-            if end["node"] != _END:
-                continue
             one = _Pass(run.manifest, identity, case_id, numbers[case_id], steps, end)
             numbers[case_id] += 1
             answer = answers.get(case_id) if end["status"] == "done" else None

@@ -23,10 +23,6 @@ class CohenKappa:
 
     labels: int
 
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return tuple(range(self.labels**2))
-
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
         """The sums of a case, from the labels of both raters for each item, as numbers from 0."""
         table = np.zeros((self.labels, self.labels))
@@ -55,10 +51,6 @@ class FleissKappa:
     labels: int
     raters: int
 
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return tuple(range(1 + self.labels))
-
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
         """The sums of a case, from the labels of each item, as numbers from 0."""
         counts = _counts(items, self.labels)
@@ -78,10 +70,6 @@ class KrippendorffAlpha:
     """Agreement on items with two raters or more: columns: agreeing coincidences, then label counts."""
 
     labels: int
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        return tuple(range(1 + self.labels))
 
     def row(self, items: Sequence[Sequence[int]]) -> Floats:
         """The sums of a case, from the labels of each item; items with less than two do not count."""

@@ -17,12 +17,8 @@ PERCENT = 100.0
 """Leaderboards give scores in percent. Measures themselves are 0 to 1."""
 
 
-class CaseStatistic(Protocol):
+class OfTotals(Protocol):
     """A score of some cases that needs no more than sums over them."""
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """Which columns of the matrix of cases it reads."""
 
     def of(self, totals: Floats, cases: float) -> Floats:
         """Score sums.
@@ -34,6 +30,14 @@ class CaseStatistic(Protocol):
         Returns:
             Shape (...).
         """
+
+
+class CaseStatistic(OfTotals, Protocol):
+    """A score whose two sides can be swapped in the cases that differ."""
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Which columns of the matrix of cases it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,6 @@ class MeanOf:
         return np.asarray(self.scale * np.mean([part.of(totals, cases) for part in self.parts], axis=0))
 
 
-def evaluate(statistics: Sequence[CaseStatistic], totals: Floats, cases: float) -> Floats:
+def evaluate(statistics: Sequence[OfTotals], totals: Floats, cases: float) -> Floats:
     """All statistics of the same sums, shape (statistics, ...)."""
     return np.stack([statistic.of(totals, cases) for statistic in statistics])

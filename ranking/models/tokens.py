@@ -117,8 +117,6 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], limit: in
 
     A text without any token, an empty one say, becomes the unknown token: every sentence keeps its place.
     """
-    if not texts:
-        return Tokenized((), ())
     # `verbose` would warn of texts beyond the model's positions, which are cut here.
     encoded = tokenizer(
         list(texts),

@@ -189,6 +189,13 @@ def open_checkpoint(folder: Path) -> tuple[RankerManifest, EvidenceModel[Any], E
             " or train it anew"
         )
     encoder = load_encoder(folder / ENCODER, weights=False)
+    vocabularies = encoder.tokenizer.vocab_files_names.values()
+    if vocabularies and not any((folder / ENCODER / name).is_file() for name in vocabularies):
+        # Without one transformers makes a tokenizer that knows no word, and scores would say nothing.
+        raise RankerError(
+            f"{folder}: {ENCODER} has no vocabulary ({' or '.join(vocabularies)}); copy the whole folder"
+            " again, or train it anew"
+        )
     try:
         model = build_model(manifest.recipe.model, encoder)
     except ValueError as error:

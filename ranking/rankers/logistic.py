@@ -188,14 +188,11 @@ class LogisticRanker:
         """Read what `save` wrote.
 
         Raises:
-            RankerError: The file is missing or damaged, or fits another encoder or version.
+            RankerError: The file is damaged, or fits another encoder or version.
             WeightsError: The packaged encoder is not installed.
         """
         path = folder / CHECKPOINT
-        try:
-            return cls(_read(path.read_bytes(), str(path)))
-        except OSError as error:
-            raise RankerError(f"{path}: {error.strerror}") from error
+        return cls(_read(path.read_bytes(), str(path)))
 
 
 def packaged_logistic(name: str = LOGISTIC) -> LogisticRanker:

@@ -17,7 +17,7 @@ from runs.review.reviews import Review
 LABELS = ("essential", "supplementary", "not-relevant")
 
 
-def standing(labels: dict[str, list[int]]) -> Standing:
+def standing(labels: dict[str, list[int]], *, blind: bool = True) -> Standing:
     """A case whose reviewers gave these labels, by name."""
     history = [
         Review(
@@ -26,7 +26,7 @@ def standing(labels: dict[str, list[int]]) -> Standing:
             reviewed_at="2026-01-02T03:04:05+00:00",
             labels={str(at): LABELS[label] for at, label in enumerate(given)},
             shown="0" * 64,
-            blind=True,
+            blind=blind,
         )
         for name, given in labels.items()
     ]
@@ -72,6 +72,25 @@ def test_a_run_reviewed_by_two() -> None:
     assert cohen.value.low < cohen.value.value < cohen.value.high
     assert (cohen.cases, cohen.sentences, cohen.equal) == (12, 60, sum(map(int.__eq__, *sides)))
     assert (found.caution, found.left_out) == ("", 0)
+    made = found.as_json()
+    assert {name: made[name] for name in ("cases", "reviews", "blind", "left_out")} == {
+        "cases": 12,
+        "reviews": 24,
+        "blind": 24,
+        "left_out": 0,
+    }
+    (of_pair,) = [one for one in made["measures"] if (one["name"], one["scale"]) == ("cohen", "essential")]
+    assert (of_pair["reviewers"], of_pair["equal"]) == (["anna", "ben"], cohen.equal)
+    assert (of_pair["value"], of_pair["interval"]) == (cohen.value.value, [cohen.value.low, cohen.value.high])
+    row = found.table.rows[found.measures.index(cohen)]
+    equal, value = f"{100 * cohen.equal / 60:.1f} %", f"{cohen.value.value:.3f}"
+    assert (row[0], row[2], row[3], row[4], str(row[5])[:5]) == (
+        "Cohen's kappa",
+        "anna, ben",
+        "60",
+        equal,
+        value,
+    )
 
 
 def test_other_numbers_of_reviewers_and_labels_that_are_all_alike() -> None:
@@ -79,10 +98,27 @@ def test_other_numbers_of_reviewers_and_labels_that_are_all_alike() -> None:
         {
             "two": standing({"anna": [0, 0], "ben": [0, 0]}),
             "three": standing({"anna": [0], "ben": [0], "cleo": [0]}),
-            "one": standing({"anna": [1, 2]}),
+            "one": standing({"anna": [1, 2]}, blind=False),
         }
     )
+    assert found.caution == ""
     assert (found.cases, found.left_out) == (2, 1)
     assert {one.value for one in found.measures} == {None}
     counts = {one.name: (one.cases, one.sentences) for one in found.measures}
     assert (counts["fleiss"], counts["alpha"]) == ((1, 2), (2, 3))
+
+
+def test_reviewers_who_share_no_case_have_no_kappa() -> None:
+    found = reviewer_agreement(
+        {"first": standing({"anna": [0], "ben": [1]}), "second": standing({"ben": [2], "cleo": [0]})}
+    )
+    assert {one.reviewers for one in found.measures if one.name == "cohen"} == {
+        ("anna", "ben"),
+        ("ben", "cleo"),
+    }
+
+
+def test_reviews_that_were_not_blind_are_counted_in_a_caution() -> None:
+    seen, unseen = (standing({"anna": [0], "ben": [1]}, blind=blind) for blind in (False, True))
+    caution = reviewer_agreement({"seen": seen, "blind": unseen}).caution
+    assert caution.startswith("2 of 4 reviews were not blind")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from evals.card import FOR_THE_AUTHOR, code, make_card
 from runs.record.folder import RunFolder
 from runs.record.manifest import recorded_cases
 from runs.upkeep.purge import plan, purge
-from tests.evigraph import evigraph, write_recipe
+from tests.evigraph import edit_manifest, evigraph, write_recipe
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
 
@@ -43,6 +44,19 @@ def test_what_the_run_knows_is_filled_in(run: RunFolder) -> None:
     markdown = make_card(run).as_markdown()
     assert markdown.count(f"*{FOR_THE_AUTHOR}*") == 1 + sum(not one.known for one in make_card(run).items)
     assert "## 13 Ethics approval and consent\n\n*for the author*" in markdown
+
+
+def test_what_was_measured_is_in_the_compute_and_the_rest_is_not(run: RunFolder, tmp_path: Path) -> None:
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    session = {"command": "run", "started": "2026-01-01T00:00:00+00:00", "calls": 1200}
+    edit_manifest(copy, sessions=[session])
+    bare = known(RunFolder(copy))["12"]
+    assert bare["calls"] == "1,200" and not {"cost", "seconds", "processor seconds of this process"} & {*bare}
+    measured = {"cost": 1.25, "seconds": 2.0, "processor_seconds": 0.5}
+    edit_manifest(copy, sessions=[session | measured, session | measured])
+    found = known(RunFolder(copy))["12"]
+    assert (found["sessions"], found["cost"], found["seconds"]) == ("2", "2.5000", "4.0")
+    assert found["processor seconds of this process"] == "1.0"
 
 
 def texts(run: RunFolder) -> Iterator[str]:

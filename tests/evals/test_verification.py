@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from evals.submissions import unsupported_answers
-from evals.verification import Report, read_lines, read_run, read_source, render
+from evals.verification import Report, read_lines, read_run, read_source, render, verify_run
+from ranking.rankers.bm25 import Bm25Ranker
 from ranking.verify import Evidence, Verification, VerifiedLine
 from runs.record.manifest import RunError
 from storage.errors import InputError
+from tests.evals.bioasq.runs import ideal_lines
+from tests.evals.bioasq.runs import make_run as make_bioasq_run
 from tests.evals.scoring.runs import done, failed, make_run
 from tests.evigraph import write_cases
 
@@ -148,6 +151,36 @@ def test_a_case_that_is_not_in_the_run_is_told(tmp_path: Path) -> None:
     make_run(tmp_path, ["7"], [done("7")])
     with pytest.raises(RunError, match="no case '8' has ended"):
         read_run(tmp_path / "run", "8")
+
+
+def test_a_case_that_its_file_has_lost_is_told(tmp_path: Path) -> None:
+    make_run(tmp_path, ["7"], [done("7")])
+    write_cases(tmp_path / "cases.jsonl", 1)
+    with pytest.raises(InputError, match="case '7' is not in the run's case files any more"):
+        read_run(tmp_path / "run", "7")
+
+
+def test_an_answer_to_a_question_without_a_note_is_told(tmp_path: Path) -> None:
+    line = ideal_lines()[0]
+    make_bioasq_run(tmp_path, [line])
+    with pytest.raises(InputError, match=f"case '{line['case_id']}' has no note"):
+        read_run(tmp_path / "run", line["case_id"])
+
+
+def test_a_case_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    make_run(tmp_path, "78", [], unreadable="8")
+    with pytest.raises(InputError, match=r"cases\.jsonl: line 2: sentences\[0\]: 1 should be"):
+        read_source(tmp_path / "cases.jsonl", "8")
+
+
+def test_cases_without_an_answer_are_counted_apart(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "789", [done("7"), failed("8"), done("9", **DECLINED), failed("x")])
+    numbers: list[int] = []
+    found = verify_run(run, Bm25Ranker(), None, numbers.append)
+    assert found.without_answer == ["8", "9", "x"]
+    assert {id_: len(findings) for id_, findings in found.answers.items()} == {"7": 2}
+    assert numbers == [1, 2, 3, 4]
+    assert (found.sentences, found.rate) == (2, None)
 
 
 FINDINGS = [

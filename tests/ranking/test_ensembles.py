@@ -102,6 +102,12 @@ def test_a_ranking_with_a_document_twice_is_refused() -> None:
         Ranking(("a", "a"))
 
 
+@pytest.mark.parametrize("scores", [(1.0,), (1.0, float("inf"))])
+def test_a_ranking_without_a_finite_score_of_each_document_is_refused(scores: tuple[float, ...]) -> None:
+    with pytest.raises(ValueError, match="2 documents without as many finite scores"):
+        Ranking(("a", "b"), scores)
+
+
 def test_the_grid_goes_from_the_first_ranking_alone_to_the_second_alone() -> None:
     ratios = [second / first if first else float("inf") for first, second in GRID]
     assert ratios == sorted(ratios)

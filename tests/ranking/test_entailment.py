@@ -86,6 +86,12 @@ def test_a_form_puts_the_two_texts_together_as_it_says(folder: Path, form: Input
     assert found == pytest.approx(torch.softmax(logits, dim=-1).numpy(), abs=1e-6)
 
 
+def test_the_identity_is_of_the_weights_and_the_form(folder: Path) -> None:
+    clean, released = (EntailmentReader(folder, form).identity for form in FORMS)
+    assert clean.startswith("model@") and clean.endswith("/clean")
+    assert released == clean.replace("/clean", "/released")
+
+
 def test_half_a_surrogate_pair_is_no_reason_to_fail(reader: EntailmentReader) -> None:
     assert reader.judge("does \ud800 help ?", ["tea \udfff"]).verdicts.shape == (1, 3)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import resource
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ranking.cutoffs import TopK
+from ranking.errors import RankerError
 from ranking.examples import Example
-from ranking.rank_file import ROW, PartialFile, rank_examples
+from ranking.rank_file import ROW, PartialFile, rank_examples, row_of
+from ranking.rankers.ranker import Ranked
 from storage.errors import InputError
 from tests.ranking.word_ranker import SourceWordRanker, WordRanker
 
@@ -47,6 +51,34 @@ def test_sentences_without_ids_are_named_by_position() -> None:
 def test_an_unlabelled_example_has_no_gold() -> None:
     (row,) = rank_examples(WordRanker(), BEST, [example(1, labels=None)])
     assert row.gold is None and row.labels is None
+
+
+def test_scores_that_are_not_finite_name_the_example() -> None:
+    ranked = Ranked(np.array([0.0, np.nan]))
+    with pytest.raises(RankerError, match=r"ranker words@1, example 'e1': the score of sentence 1 is nan"):
+        row_of(example(1), ranked, BEST, "words@1")
+
+
+def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot be written: (File exists|Not a directory)"):
+        PartialFile(tmp_path / "file" / "ranked.jsonl", MADE_BY)
+
+
+def test_a_disk_that_is_full_leaves_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "ranked.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with PartialFile(path, MADE_BY) as file:
+        list(islice(rank_examples(WordRanker(), BEST, EXAMPLES, file), 1))
+        whole = file.partial.read_bytes()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, before[1]))
+        try:
+            with pytest.raises(InputError, match=r"\.partial: cannot be written: File too large"):
+                file.append({"id": "e" * 20})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert file.partial.read_bytes() == whole
+        assert len(list(rank_examples(WordRanker(), BEST, EXAMPLES, file))) == 3
 
 
 def test_queries_on_one_document_are_ranked_in_one_reading() -> None:

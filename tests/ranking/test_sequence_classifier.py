@@ -92,6 +92,18 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         load_ranker(f"classifier:{tmp_path / 'none'}")
 
 
+def test_a_configuration_that_is_no_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(RankerError, match=r"config\.json: it is not JSON"):
+        load_ranker(f"classifier:{tmp_path}")
+
+
+def test_scores_that_are_not_finite_are_told(tmp_path: Path) -> None:
+    broken = write_classifier(tmp_path / "model", ["LABEL_0"], [float("nan")])
+    with pytest.raises(RankerError, match=r"ranker classifier:model@.* returned NaN or infinity as a score"):
+        load_ranker(f"classifier:{broken}").rank(QUESTION, ["tea"])
+
+
 def test_damaged_weights_are_told_at_the_first_passage(tmp_path: Path) -> None:
     damaged = write_classifier(tmp_path / "model", ["LABEL_0"])
     (damaged / "model.safetensors").write_bytes(b"no weights")

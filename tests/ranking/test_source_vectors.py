@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,3 +77,18 @@ def test_files_are_for_their_owner_alone_and_hold_no_text(tmp_path: Path) -> Non
 def test_a_folder_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert len(kept_in(tmp_path / "file" / "sources").embed(SOURCE).vectors) == 3
+
+
+@pytest.mark.parametrize(
+    "change", [lambda vectors: vectors * np.nan, lambda vectors: vectors[:1], lambda vectors: vectors[:, 0]]
+)
+def test_stored_vectors_that_cannot_be_are_made_anew(tmp_path: Path, change: Callable[[Any], Any]) -> None:
+    expected = kept_in(tmp_path).embed(SOURCE).vectors
+    (file,) = tmp_path.iterdir()
+    with np.load(file) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    with file.open("wb") as written:
+        np.savez(written, **{**arrays, "vectors": change(arrays["vectors"])})
+    again = kept_in(tmp_path)
+    np.testing.assert_array_equal(again.embed(SOURCE).vectors, expected)
+    assert again.computed

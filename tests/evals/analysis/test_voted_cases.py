@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cases.records import Intent
 from evals.analysis.intents import NONE, evidence_by_intent, intent_scores
 from evals.analysis.reflection import reflection_changes
+from evals.analysis.report import analyse
 from evals.analysis.voted_cases import vote_agreement
-from evals.scoring.gold import GoldCase
+from evals.scoring.gold import GoldCase, ScoringError, gold_of_run
 from ranking.measures import Counts, scores
+from runs.record.folder import RunFolder
 from tests.evals.analysis.examples import vote, voted
+from tests.evals.scoring.runs import done, make_run
+from tests.evigraph import edit_manifest
 
 
 def test_votes_that_agree_on_everything() -> None:
@@ -133,3 +139,50 @@ def test_cases_that_are_not_in_the_key_do_not_count() -> None:
 def test_evidence_goes_by_the_intent_of_the_key_and_else_by_the_predicted() -> None:
     groups = evidence_by_intent([voted("1", "30", "1", intent="treatment_plan"), voted("2", "03", "1")])
     assert [(group.name, group.strict_micro.f1) for group in groups] == [(NONE, 0.0), ("treatment_plan", 1.0)]
+
+
+def run_of_votes(folder: Path, case_ids: str, votes: int = 5, *, labelled: bool = True) -> RunFolder:
+    folder.mkdir()
+    line = {
+        "vote_counts": {"1": min(3, votes), "2": 0, "3": 1},
+        "usable_votes": votes,
+        "evidence": {"threshold": ["1", "3"]},
+    }
+    labels = {"1": "essential", "2": "not-relevant", "3": "not-relevant"} if labelled else None
+    made = make_run(folder, case_ids, [done(id_, **line) for id_ in case_ids], labels=labels)
+    edit_manifest(
+        made.path, recipe={"system": "tamu", "evidence": {"votes": votes, "threshold": min(3, votes)}}
+    )
+    return RunFolder(made.path)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "fault"),
+    [
+        ({}, {"labelled": False}, r"other/run: no case is labelled by a key"),
+        ({"labelled": False}, {}, "^this run: no case is labelled by a key"),
+        ({}, {"votes": 7}, "has 7 votes a case and this run 5"),
+    ],
+)
+def test_a_run_that_cannot_choose_a_threshold_is_refused(
+    tmp_path: Path, own: dict[str, bool], others: dict[str, Any], fault: str
+) -> None:
+    run, other = run_of_votes(tmp_path / "own", "12", **own), run_of_votes(tmp_path / "other", "34", **others)
+    with pytest.raises(ScoringError, match=fault):
+        analyse(run, gold_of_run(run), other)
+
+
+def test_a_run_of_one_vote_without_intents_has_no_figures_of_them(tmp_path: Path) -> None:
+    run = run_of_votes(tmp_path / "own", "12", votes=1)
+    values = analyse(run, gold_of_run(run)).as_json()
+    assert (values["agreement"], values["intents"]) == (None, None)
+    assert values["by_threshold"][0]["strict_micro"]["f1"] == pytest.approx(200 / 3)
+
+
+def test_a_threshold_is_tuned_on_the_other_run_or_on_other_cases(tmp_path: Path) -> None:
+    run, other = (run_of_votes(tmp_path / name, ids) for name, ids in (("own", "12"), ("other", "34")))
+    tuned = analyse(run, gold_of_run(run), other).tuned
+    assert tuned is not None and tuned.tuned_on == str(other.path)
+    single = run_of_votes(tmp_path / "single", "5")
+    assert analyse(single, gold_of_run(single)).tuned is None
+    assert analyse(run, gold_of_run(run)).tuned is not None

@@ -92,6 +92,7 @@ def test_a_wanted_snippet_is_hit_once() -> None:
     wanted = [at(0, 10), at(20, 30)]
     pieces = [at(0, 5), at(5, 10), at(50, 60), at(20, 30)]
     assert snippet_average_precision(pieces, wanted) == pytest.approx((1 + 20 / 30) / 2)
+    assert snippet_average_precision(pieces, []) == 0.0
 
 
 def test_the_official_scorers_slip_passes_one() -> None:

@@ -53,12 +53,27 @@ def test_if_asked_it_is_handed_in_without_an_answer(
     assert ready.entries[0] == {"id": first["case_id"], **empty}
 
 
+def test_a_run_without_an_answer_is_not_filled(tmp_path: Path) -> None:
+    ready = prepare(make_run(tmp_path, map(failed, ideal_lines())), "bioasq-b", fill_missing=True)
+    assert [(one.fault, one.remedy) for one in ready.faults] == [
+        ("the run has no answers", f"evigraph show {tmp_path / 'run'}")
+    ]
+    assert ready.refused
+
+
+def test_a_run_on_notes_answers_no_questions_of_bioasq(tmp_path: Path) -> None:
+    ready = prepare(make_archehr_run(tmp_path, "7", [done("7")]), "bioasq-b")
+    assert ready.refused and ready.entries == ()
+    assert [one.fault for one in ready.faults] == ["a run of 'tamu' answers no questions of BioASQ"]
+
+
 def test_a_question_that_was_not_run_is_named(tmp_path: Path) -> None:
     ready = prepare(make_run(tmp_path, ideal_lines()[1:]), "bioasq-a")
     assert [fault.fault for fault in ready.faults] == ["not run yet"]
 
 
 def test_an_answer_that_is_too_long_is_cut_and_said(tmp_path: Path) -> None:
+    assert of_first(tmp_path / "whole", answer="mint " * 200).faults == ()
     ready = of_first(tmp_path, answer="mint " * 230)
     assert len(ready.entries[2]["ideal_answer"].split()) == 200
     assert [(one.severity, one.fault) for one in ready.faults] == [("penalised", "230 words, cut to 200")]

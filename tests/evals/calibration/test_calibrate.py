@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from evals.calibration.calibrate import AS_IT_IS, CALIBRATED, EVERY, calibrate, with_probabilities
-from evals.calibration.recipe import calibrated_values
+from evals.calibration.calibrate import (
+    AS_IT_IS,
+    CALIBRATED,
+    EVERY,
+    RiskWish,
+    calibrate,
+    with_probabilities,
+)
+from evals.calibration.recipe import calibrated_values, write_recipe
 from evals.calibration.render import as_object, curve_svg, table_of
 from evals.errors import CalibrationError
-from graph.recipe import make_recipe
+from graph.recipe import load_recipe, make_recipe
+from nodes.evidence.calibration import Bound, CalibrationSettings
 from nodes.evidence.rule import EvidenceRule
-from nodes.evidence.settings import EvidenceSettings
+from nodes.evidence.settings import EvidenceSettings, ReviewSettings
 from ranking.cutoffs import Share
 from tests.evals.calibration.worlds import data, world
 
@@ -115,14 +124,21 @@ def test_a_rule_without_the_ranker_asks_no_ranker() -> None:
     assert calibrated_values(made, "mine.yaml")["evidence"]["voters"] == "llm"
 
 
-def test_everything_is_in_the_object_and_the_curve_is_a_picture() -> None:
-    from evals.calibration.calibrate import RiskWish
-
+def test_a_bound_is_in_the_object_the_recipe_and_a_picture(tmp_path: Path) -> None:
     made = calibrate(data(world(5, 300)), None, RiskWish(0.15, 0.9, "wrong_labels"))
     found = as_object(made, "r.yaml")
-    assert found["bound"]["answered"] == made.bound.proven.answered if made.bound else False
-    assert found["scores"]["calibrated"]["f1"]["value"] == made.f1.value
     assert made.bound is not None
+    assert found["bound"]["answered"] == made.bound.proven.answered
+    assert found["scores"]["calibrated"]["f1"]["value"] == made.f1.value
+    write_recipe(tmp_path / "r.yaml", made)
+    recipe = load_recipe(str(tmp_path / "r.yaml"))
+    assert recipe.section(ReviewSettings).confidence == made.bound.proven.threshold
+    assert recipe.section(CalibrationSettings).bound == Bound(
+        risk=0.15, confidence=0.9, loss="wrong_labels", cases=150, answered=made.bound.proven.answered
+    )
+    head = (tmp_path / "r.yaml").read_text("utf-8")
+    assert "# Written by `evigraph calibrate` from 300 labelled cases.\n" in head
+    assert "(wrong_labels) of cases answered without a person at most 0.15, with probability 0.9.\n" in head
     svg = curve_svg(made.bound)
     assert svg.startswith("<svg")
     assert "answered" in svg

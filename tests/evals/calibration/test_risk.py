@@ -32,6 +32,12 @@ def test_so_many_cases_without_a_loss_show_a_bound(risk: float, confidence: floa
         assert p_value(np.zeros(needed - 1), risk, confidence, binary=binary) > 1 - confidence
 
 
+@pytest.mark.parametrize("binary", [True, False])
+def test_no_case_shows_nothing(binary: bool) -> None:
+    assert p_value(np.zeros(0), 0.1, 0.9, binary=binary) == 1.0
+    assert upper_bound(np.zeros(0), 0.9, binary=binary) == 1.0
+
+
 def test_one_loss_takes_more_cases() -> None:
     losses = np.zeros(38)
     losses[5] = 1

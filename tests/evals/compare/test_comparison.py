@@ -87,14 +87,22 @@ def test_settings_of_one_run_are_named_by_their_section_in_words() -> None:
         system="heids",
         recipe={"seed": 1, "answer": {"words": 75}, "retrieval": {"a": 1}, "calibration": {"x": "y" * 90}},
         prompts={"generate_cited_answer": "1" * 64},
+        models={"label": Model(name="vllm:a", revision="r" * 40)},
+        versions={"torch": "1", "numpy": "1"},
     )
-    second = manifest(recipe={"seed": 2, "answer": {"words": 60, "least": 0.5}})
+    second = manifest(
+        recipe={"seed": 2, "answer": {"words": 60, "least": 0.5}},
+        models={"label": Model(name="vllm:b")},
+        versions={"torch": "2"},
+    )
     assert phrases(differing_settings(first, second)) == [
         "system (heids in A, tamu in B)",
+        f"the model (vllm:a {'r' * 12} in A, vllm:b in B)",
         "the prompt generate cited answer",
         "answer.words (75 in A, 60 in B)",
         "seed (1 in A, 2 in B)",
         "answer.least (0.5 in B alone)",
         "calibration and retrieval (in A alone)",
+        "the versions of torch and numpy",
     ]
     assert phrases(differing_settings(first, first)) == []

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from cases.submissions.archehr import Task
-from evals.compare.differences import MetricDifference, Settings, compare_scores
+from evals.compare.differences import MetricDifference, Settings, compare_scores, verdict
 from ranking.measures import Counts, EmptyRule, macro, micro
 from tests.evals.compare.builders import FEW, task_scores
 
@@ -85,6 +85,18 @@ def test_a_metric_of_one_run_is_named_and_not_compared() -> None:
     (found,) = compare_scores([first], [second], FEW)
     assert [metric.name for metric in found.metrics] == ["bleu"]
     assert found.paired.not_shared == ("mean_of_available", "rougeLsum")
+
+
+def test_a_verdict_weighs_the_interval_and_the_test() -> None:
+    right, wrong = [(3, 3, 3)], [(1, 3, 3)]
+    for cases, meaning in (
+        (3, "the interval excludes 0, but the test does not confirm a difference"),
+        (12, "a difference that chance hardly explains"),
+    ):
+        sides = (task_scores("2026-2", side * cases) for side in (right, wrong))
+        (found,) = compare_scores([next(sides)], [next(sides)], FEW)
+        said = verdict(found)
+        assert said.startswith("strict_micro_f1: B is 66.67 below A") and said.endswith(f": {meaning}.")
 
 
 def test_a_task_of_one_run_is_left_out() -> None:

@@ -3,15 +3,23 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from evals.experiments.definition import Experiment
 from evals.experiments.evidence import ALL_SENTENCES, EvidenceRow, make_evidence_table, sentence_scores
 from evals.experiments.render import as_csv, as_markdown, as_object, as_page, costs_of, table_of
+from evals.experiments.report import ExperimentReport, report
+from evals.experiments.run import Cells
 from evals.experiments.tables import Costs, PaperTable
+from evals.metrics.text_metric import MetricResources
 from evals.scoring.score import score
 from evals.statistics.sign_flip import holm
+from runs.record.folder import RunFolder
 from tests.evals.scoring.examples import evidence, labelled
+from tests.evals.scoring.runs import done, failed, make_run
+from tests.evigraph import edit_manifest
 
 KEY = {str(n): labelled(str(n), "12", "3", "45") for n in range(8)}
 COSTS = Costs(2, 1000, 50, 3.25, 0.5)
@@ -65,6 +73,13 @@ def test_cases_without_evidence_count_for_f1_and_not_for_average_precision() -> 
     found = make_evidence_table(rows, key)
     assert found is not None and found.cases == 9
     assert value(found, "perfect", "mean AP") == pytest.approx(50)
+
+
+def test_without_any_evidence_there_is_no_column_of_average_precision() -> None:
+    key = {id_: labelled(id_, "", "", "12") for id_ in KEY}
+    rows = {"half": EvidenceRow(score("2026-2", [evidence(id_, "1") for id_ in key], key), {})}
+    found = make_evidence_table(rows, key)
+    assert found is not None and found.columns == ("P", "R", "F1")
 
 
 def test_rows_are_compared_with_the_first_and_with_every_sentence() -> None:
@@ -159,6 +174,76 @@ def test_the_order_of_a_cells_cases_does_not_matter() -> None:
 )
 def test_scores_of_sentences(line: dict[str, object], scores: dict[str, float]) -> None:
     assert sentence_scores({"case_id": "1", **line}) == scores
+
+
+VOTES = {"vote_counts": {"1": 3, "2": 2, "3": 1}, "usable_votes": 3, "evidence": {}}
+SESSION = {"command": "run", "started": "2026-01-01T00:00:00+00:00", "calls": 3, "replayed": 1}
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> Cells:
+    """`voting`, of whose three cases one failed; `bare`, whose only case failed."""
+    runs = {}
+    for name, ended in (("voting", [_voted("7", 2), _voted("8", 4), failed("9")]), ("bare", [failed("7")])):
+        (tmp_path / name).mkdir()
+        labels = {"1": "essential", "2": "not-relevant", "3": "essential"}
+        made = make_run(tmp_path / name, "789", ended, labels=labels)
+        counts = {"done": len(ended) - 1, "failed": 1}
+        sessions = [{**SESSION, "processor_seconds": 1.5}, {**SESSION, "processor_seconds": 4.5}]
+        edit_manifest(made.path, counts=counts, sessions=sessions)
+        runs[name] = RunFolder(made.path)
+    return Cells(runs, {})
+
+
+def _voted(case_id: str, calls: int) -> dict[str, object]:
+    usage = {"calls": calls, "input_tokens": 100 * calls, "output_tokens": 10 * calls}
+    return (
+        done(case_id, labels={"1": "essential", "2": "essential", "3": "not-essential"}, usage=usage) | VOTES
+    )
+
+
+def reported(cells: Cells, table: str, folder: Path) -> ExperimentReport:
+    values = {"cells": {name: {} for name in cells.reported}, "tables": {table: list(cells.reported)}}
+    return report(Experiment.model_validate(values), cells, folder, MetricResources())
+
+
+def test_a_row_of_a_run_has_its_figures_and_costs_and_one_without_evidence_is_named(
+    cells: Cells, tmp_path: Path
+) -> None:
+    made = reported(cells, "evidence", tmp_path)
+    (found,) = made.tables
+    assert [row.name for row in found.rows] == ["voting", ALL_SENTENCES]
+    assert (value(found, "voting", "P"), value(found, "voting", "R")) == (50, 50)
+    assert value(found, "voting", "mean AP") == pytest.approx(100 * (1 + 2 / 3) / 2)
+    assert found.rows[0].costs == Costs(3, 300, 30, 2.0, 0.25)
+    assert any(note.startswith("bare is left out of table evidence: no predictions") for note in made.notes)
+    assert "voting: 1 case failed, counted in no row." in made.notes
+
+
+def test_a_run_that_shares_nothing_with_its_key_has_no_row_of_scores(cells: Cells, tmp_path: Path) -> None:
+    made = reported(cells, "scores", tmp_path)
+    assert {row.name for table in made.tables for row in table.rows} == {"voting"}
+    assert "bare is left out of table scores: the run and its key share nothing to score." in made.notes
+
+
+@pytest.mark.parametrize(
+    ("labels", "added"),
+    [
+        (
+            {"1": "essential", "2": "not-relevant", "3": "not-relevant"},
+            ["voting, T = 3 tuned on the other split"],
+        ),
+        (None, []),
+    ],
+)
+def test_a_threshold_is_tuned_on_a_split_with_labels_alone(
+    cells: Cells, tmp_path: Path, labels: dict[str, str] | None, added: list[str]
+) -> None:
+    (tmp_path / "split").mkdir()
+    tuning = make_run(tmp_path / "split", "12", [_voted("1", 1), _voted("2", 1)], labels=labels)
+    runs = {"voting": cells.reported["voting"]}
+    made = reported(Cells(runs, {"voting": tuning}), "3", tmp_path)
+    assert [row.name for row in made.tables[0].rows] == ["voting", *added]
 
 
 def test_every_form_has_differences_and_costs() -> None:

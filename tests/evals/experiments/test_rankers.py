@@ -10,11 +10,15 @@ import pytest
 from evals.errors import ExperimentError
 from evals.experiments.definition import Experiment
 from evals.experiments.rankers import HELD_OUT, NOISY, TUNING, RankerPlan, plan_rankers, train_rankers
-from evals.experiments.run import PLAN, keep_plan
+from evals.experiments.run import PLAN, Cells, keep_plan, plan, run_cells
 from ranking.examples import split
+from runs.execute.batch import Options
 from runs.execute.watcher import Progress
 from tests.evals.experiments.claims import write_examples
 from tests.evals.experiments.tiny_encoder import save_tiny_encoder
+from tests.evigraph import write_cases
+from tests.ranking.readers.files import write_lines
+from tests.ranking.readers.test_evidence_inference import SENTENCES, TEXT, prompt, span
 
 
 class Quiet:
@@ -88,6 +92,21 @@ def test_pre_training_never_sees_what_a_domain_reports_on(tmp_path: Path) -> Non
     assert reported.isdisjoint(one.group for one in plan.pretraining)
 
 
+@pytest.mark.parametrize(("window", "length"), [(None, 4), (3, 3)])
+def test_articles_are_shortened_to_the_window_of_their_domain(
+    tmp_path: Path, window: int | None, length: int
+) -> None:
+    articles = tmp_path / "articles"
+    articles.mkdir()
+    write_lines(articles / "ei2_fulltext.jsonl", *({"pmcid": id_, "text": TEXT} for id_ in "12345"))
+    prompts = [prompt(span("20 min (P <0.01)"), pmcid=id_, prompt_id=id_) for id_ in "12345"]
+    write_lines(articles / "prompts.jsonl", *prompts)
+    domains = {"other": {"window": window}}
+    sets = planned(tmp_path, table="abridge-3", pretrain=[articles], domains=domains).sets
+    assert {len(one.sentences) for one in sets["other"]} == {length}
+    assert all(SENTENCES[3] in one.sentences for one in sets["other"])
+
+
 def test_a_second_data_set_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="--pretrain PATH"):
         planned(tmp_path, {"x": {"ranker": "pointwise", "set": {"pretrain.epochs": 1}}}, pretrain=[])
@@ -149,6 +168,11 @@ async def test_a_training_that_fails_is_named_and_the_others_are_scored(folder: 
     await train_rankers(plan, stop=asyncio.Event(), watcher=again)
     assert not any("cross" in line for line in again.lines)
     assert (folder / "out" / "cells" / "cross" / "seed-1.npz").stat().st_mtime_ns == before
+    # A process may have died between the last epoch and the scores.
+    (folder / "out" / "cells" / "cross" / "seed-2.npz").unlink()
+    await train_rankers(plan, stop=asyncio.Event(), watcher=again)
+    assert [line for line in again.lines if "cross" in line] == ["ranker 4 of 5: cross, seed 2"]
+    assert np.array_equal(plan.scores()["cross"][2][HELD_OUT][0], scores["cross"][2][HELD_OUT][0])
 
 
 async def test_a_stop_leaves_the_rest_unfinished(tmp_path: Path) -> None:
@@ -157,6 +181,18 @@ async def test_a_stop_leaves_the_rest_unfinished(tmp_path: Path) -> None:
     plan = planned(tmp_path, {"bm25": {"ranker": "bm25"}})
     assert await train_rankers(plan, stop=stop, watcher=Quiet()) == {}
     assert plan.unfinished == ["bm25"]
+
+
+async def test_a_stop_begins_no_run(tmp_path: Path) -> None:
+    stop = asyncio.Event()
+    stop.set()
+    cases = write_cases(tmp_path / "cases.jsonl", 1)
+    of = Experiment.model_validate({"cases": [str(cases)], "cells": {"a": {}}, "model": "scripted:auto"})
+    cells = plan(of, tmp_path / "out", [], None)
+    (tmp_path / "out").mkdir()
+    found = await run_cells(cells, tmp_path / "out", Options("run"), stop=stop, watcher=Quiet())
+    assert found == Cells({}, {})
+    assert not (tmp_path / "out" / "cells").exists()
 
 
 async def test_other_sets_are_scored_anew_and_damaged_scores_are_named(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from cases.submissions.archehr import Prediction
 from evals.experiments.render import as_csv, as_markdown
-from evals.experiments.tables import PaperTable, make_table
+from evals.experiments.tables import PaperTable, make_score_tables, make_table
 from evals.scoring.gold import GoldCase
 from evals.scoring.score import ArchehrScores, score
 from tests.evals.scoring.examples import evidence, labelled
@@ -68,6 +68,7 @@ def test_rows_without_a_common_case_make_no_table() -> None:
     other = score("2026-2", [evidence("5", "1")], KEY)
     assert make_table("3", {"half": row("12"), "other": other}) is None
     assert make_table("3", {}) is None
+    assert make_score_tables({"half": [row("12")], "other": [other]}) == []
 
 
 ANSWERED = {

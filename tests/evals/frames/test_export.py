@@ -74,6 +74,21 @@ def test_votes_add_up_to_the_counts(run: RunFolder, rows: dict[str, list[dict[st
     assert found == counts
 
 
+def test_the_vote_of_a_ranker_is_told_from_those_of_the_model(run: RunFolder, tmp_path: Path) -> None:
+    ranked = {"vote": 3, "essential": ["2"]}
+    with RunWriter.create(tmp_path / "ranked", run.manifest) as writer:
+        passes = dict(run.passes())
+        for line in run.cases():
+            added = {"ranker_vote": ranked} if line["case_id"] == "101" else {}
+            writer.append(line | added, passes[line["case_id"]])
+    export([NamedRun("a", RunFolder(tmp_path / "ranked"), {})], tmp_path / "frames")
+    rows = pq.read_table(tmp_path / "frames" / "votes.parquet").to_pylist()
+    mine = [row for row in rows if row["voter"] == "ranker"]
+    assert [row["sentence_id"] for row in mine if row["essential_after"]] == ["2"]
+    assert {row["vote"] for row in mine} == {3}
+    assert {row["vote"] for row in rows if row["voter"] == "llm"} == {0, 1, 2}
+
+
 def test_calls_are_those_of_the_lines(run: RunFolder, rows: dict[str, list[dict[str, object]]]) -> None:
     assert len(rows["calls"]) == sum(line["usage"]["calls"] for line in run.cases())
     assert {row["role"] for row in rows["calls"]} == {"classify", "label", "reflect", "answer"}

@@ -13,3 +13,11 @@ def save_punkt(folder: Path) -> Path:
         (english / name).touch()
     (english / "abbrev_types.txt").write_text("dr\n")
     return folder
+
+
+def save_stopwords(folder: Path) -> Path:
+    """A list of stopwords with one word; the folder is one for `nltk.data.path`."""
+    words = folder / "corpora" / "stopwords"
+    words.mkdir(parents=True)
+    (words / "english").write_text("the\n")
+    return folder

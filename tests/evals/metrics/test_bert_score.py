@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,15 @@ def test_damaged_weights_are_named(tmp_path: Path) -> None:
     (broken / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(InputError, match=r"broken: cannot be loaded: .*Fetch the model again"):
         BertScore(broken)
+
+
+@pytest.mark.parametrize("layers", [3, 7])
+def test_a_model_that_lacks_layers_or_their_weights_is_named(tmp_path: Path, layers: int) -> None:
+    other = save_distilbert(tmp_path / "other")
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"n_layers": layers}))
+    with pytest.raises(InputError, match="lacks weights of distilbert-base-uncased"):
+        BertScore(other)
 
 
 def test_loading_reports_nothing(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import fields
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import nltk
 import pytest
@@ -24,7 +26,7 @@ from evals.metrics.rouge import Rouge
 from evals.metrics.sari import Sari
 from evals.metrics.text_metric import Loaded, MetricResources, NotComputed, TextMetric, TextPair
 from storage.errors import InputError
-from tests.evals.metrics.nltk_data import save_punkt
+from tests.evals.metrics.nltk_data import save_punkt, save_stopwords
 from tests.evals.metrics.tiny_models import save_alignscore, save_distilbert, save_roberta
 
 _ALL = [name for spec in METRICS for name in spec.names]
@@ -114,13 +116,36 @@ def test_each_part_of_quickumls_that_is_missing_is_named(
     assert reason in metric.reason
 
 
+def test_quickumls_is_opened_as_by_the_official_scorer(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, dict[str, Any]]] = []
+
+    class Index:
+        def __init__(self, folder: str, **options: Any) -> None:
+            opened.append((folder, options))
+
+        def match(self, text: str) -> list[list[dict[str, object]]]:
+            return [[{"term": text.lower(), "cui": "C1"}]]
+
+    monkeypatch.setitem(sys.modules, "quickumls", cast("ModuleType", SimpleNamespace(QuickUMLS=Index)))
+    monkeypatch.setattr(nltk.data, "path", [str(save_stopwords(tmp_path / "nltk_data"))])
+    _pretend_installed(monkeypatch, {"quickumls", "en_core_web_sm"})
+    (metric,) = loaded_of(["medcon"], MetricResources(quickumls=index))
+    assert isinstance(metric, Medcon)
+    assert metric.score([TextPair("Fever", "fever")]) == [(1,)]
+    ((folder, options),) = opened
+    assert (folder, options["window"], options["threshold"]) == (str(index), 5, 1)
+    assert len(options["accepted_semtypes"]) == 66
+
+
 def test_without_torch_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = save_distilbert(tmp_path / "distilbert")
+    resources = _alignscore(tmp_path)
+    resources["bertscore_model"] = save_distilbert(tmp_path / "distilbert")
     _pretend_installed(monkeypatch, set())
-    (metric,) = loaded_of(["bertscore"], MetricResources(bertscore_model=folder))
-    assert metric == NotComputed(
-        ("bertscore",), "needs torch and transformers: pip install -e '.[embedded]' in the clone"
-    )
+    reason = "needs torch and transformers: pip install -e '.[embedded]' in the clone"
+    names = ("bertscore", "alignscore")
+    assert loaded_of(names, resources) == [NotComputed((name,), reason) for name in names]
 
 
 @pytest.mark.parametrize(

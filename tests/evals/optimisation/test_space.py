@@ -9,6 +9,7 @@ from evals.errors import OptimisationError
 from evals.optimisation.space import Choices, Given, Space, differences, drawn_orders
 from graph.recipe import RecipeError, differing_fields, load_recipe, make_recipe, override
 from nodes.core.records import ReplyFormName
+from nodes.question.interpret_question import QuestionSettings
 from retrieval.embeddings import connect_embedder
 from retrieval.pools.folder import build_pool
 from retrieval.pools.pool import DemonstrationPool
@@ -74,11 +75,13 @@ def test_every_form_that_is_offered_makes_a_recipe(
 
 
 def test_the_given_recipe_is_a_candidate_that_changes_nothing_but_where_it_ends(tmp_path: Path) -> None:
-    made = space(tmp_path, alignment={"answer": "generated"}, review={"disagreement": 0.2})
+    aligned, asked = {"answer": "generated"}, {"interpret": "always"}
+    made = space(tmp_path, alignment=aligned, question=asked, review={"disagreement": 0.2})
     own = made.candidate(made.own)
     before = made.given.loaded.model_dump(mode="json")
     changed = differing_fields(before, own.model_dump(mode="json"))
-    assert changed == ["alignment.answer", "review.disagreement", "stop_after"]
+    assert changed == ["alignment.answer", "question.interpret", "review.disagreement", "stop_after"]
+    assert own.section(QuestionSettings).interpret == "missing"
     assert override(made.given.loaded, differences(made.given.loaded, own), "mine.yaml") == own
     assert made.result(made.own, tmp_path) == made.given.loaded
 

@@ -51,7 +51,9 @@ def test_a_case_under_two_ids_is_in_one_part(folder: Path) -> None:
     twins = [line | {"case_id": f"twin-{line['case_id']}"} for line in lines]
     (folder / "cases.jsonl").write_text("".join(json.dumps(line) + "\n" for line in (*lines, *twins)))
     for seed in range(5):
-        split = split_cases(files(folder), 0.5, seed, folder / "parts")
+        # The place of the share is between two twins.
+        split = split_cases(files(folder), 17 / 32, seed, folder / "parts")
+        assert len(split.search.cases) == len(split.test.cases)
         here, there = (
             {case.id.removeprefix("twin-") for case in part.cases} for part in (split.search, split.test)
         )
@@ -61,6 +63,16 @@ def test_a_case_under_two_ids_is_in_one_part(folder: Path) -> None:
 def test_a_case_of_another_file_must_be_another_case(folder: Path) -> None:
     with pytest.raises(InputError, match=r"case 'k\d+' is among the cases of the search too"):
         split_cases(files(folder), files(folder), 1, folder / "parts")
+
+
+def test_other_cases_of_another_file_are_the_held_out_part(folder: Path) -> None:
+    lines = (folder / "cases.jsonl").read_text().splitlines(keepends=True)
+    (folder / "search.jsonl").write_text("".join(lines[:9]))
+    (folder / "test.jsonl").write_text("".join(lines[9:]))
+    search, test = (CaseFiles((folder / f"{name}.jsonl",)) for name in ("search", "test"))
+    split = split_cases(search, test, 1, folder / "parts")
+    assert {case.id for case in split.search.cases} == {f"k{number}" for number in range(9)}
+    assert {case.id for case in split.test.cases} == {f"k{number}" for number in range(9, 16)}
 
 
 def test_cases_without_labels(folder: Path) -> None:

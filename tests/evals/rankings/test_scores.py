@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evals.rankings.scores import score_rows
+from evals.rankings.scores import curve_svg, score_rows
 from ranking.rank_file import RankedRow
 
 
@@ -51,3 +51,16 @@ def test_weak_and_missing_labels_are_counted_and_not_scored() -> None:
 
 def test_cut_sentences_are_counted() -> None:
     assert score_rows([row("a", "a")] * 3).cut_sentences == 3
+
+
+def test_a_curve_goes_on_after_pre_training_behind_a_line() -> None:
+    first = [{"phase": "pretrain", "step": step, "loss": 1.0} for step in (1, 80)]
+    second = [
+        {"phase": "train", "step": 1, "loss": 0.5},
+        {"phase": "train", "step": 40, "micro_f1": 0.5, "average_precision": 0.6},
+    ]
+    both, alone = curve_svg([*second, *first]), curve_svg(second)
+    assert (both.count("stroke-dasharray"), alone.count("stroke-dasharray")) == (1, 0)
+    assert (both.count(">120<"), alone.count(">120<")) == (1, 0)
+    assert both.count(">held out<") == alone.count(">held out<") == 1
+    assert ">held out<" not in curve_svg(first)

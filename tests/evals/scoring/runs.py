@@ -65,7 +65,7 @@ def make_run(
     manifest = Manifest(
         evigraph="0",
         system="tamu",
-        recipe={},
+        recipe={"system": "tamu"},
         recipe_sha256="",
         recipe_origin="tamu",
         prompts={},

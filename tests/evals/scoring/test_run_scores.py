@@ -9,9 +9,11 @@ import pytest
 
 from cases.submissions.archehr import Task
 from evals.run_scores import score_run
+from evals.scoring.gold import ScoringError
 from evals.scoring.score import ArchehrScores
 from runs.record.folder import RunFolder
 from tests.evals.scoring.runs import done, failed, make_run
+from tests.evigraph import edit_manifest
 
 LABELS = {"1": "essential", "2": "not-relevant", "3": "supplementary"}
 
@@ -61,6 +63,31 @@ def test_a_case_that_cannot_be_read_counts_where_its_labels_stand_beside_its_tex
     lines = [done("7"), failed("8", "invalid_input")]
     one = scored(make_run(tmp_path, "78", lines, labels=LABELS, unreadable="8"))
     assert (one.unscored, one.overall_score) == (("8",), None)
+
+
+def test_without_the_case_files_a_key_alone_is_the_whole(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "78", [done("7")], keys=[key_of(tmp_path, "78")])
+    (tmp_path / "cases.jsonl").unlink()
+    one = scored(run)
+    assert (one.unscored, one.overall_score) == (("8",), None)
+    assert one.values["strict_micro_f1"] == pytest.approx(200 / 3)
+
+
+@pytest.mark.parametrize(
+    ("ids", "fault"),
+    [("9-7", "'9-7' is not a range; write the smaller id first"), ("", "--case-ids names no case")],
+)
+def test_ids_that_name_no_case_are_refused(tmp_path: Path, ids: str, fault: str) -> None:
+    run = make_run(tmp_path, "7", [done("7")], keys=[key_of(tmp_path, "7")])
+    with pytest.raises(ScoringError, match=fault):
+        scored(run, case_ids=ids)
+
+
+def test_verdicts_without_a_key_ask_for_the_case_file_that_has_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "7", [done("7")])
+    edit_manifest(run.path, system="timeaware", recipe={"system": "timeaware"})
+    with pytest.raises(ScoringError, match=r"has a verdict in its case file\. Give the file"):
+        score_run(RunFolder(run.path))
 
 
 def test_questions_stand_in_the_case_file_whatever_the_key_says(tmp_path: Path) -> None:

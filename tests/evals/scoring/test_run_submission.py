@@ -8,7 +8,9 @@ import pytest
 
 from cases.submissions.archehr import Task
 from evals.submissions import RunSubmission, prepare
+from runs.record.folder import RunFolder
 from tests.evals.scoring.runs import done, failed, make_run
+from tests.evigraph import edit_manifest
 
 
 def prepared(
@@ -33,10 +35,12 @@ def test_a_finished_run_can_be_handed_in_in_the_order_of_its_cases(tmp_path: Pat
 
 def test_failed_and_missing_cases_are_named_with_their_remedy(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    ready = prepared(tmp_path, "2026-2", done("7"), failed("8"), failed("x", "invalid_input"), cases="789")
+    lines = [done("7"), failed("8"), failed("x", "invalid_input"), done("y", status="waiting")]
+    ready = prepared(tmp_path, "2026-2", *lines, cases="789")
     assert refusals(ready) == [
         ("case '8': failed: timeout", f"evigraph retry {run}"),
         ("case 'x': failed: too late", f"Correct the case file, then: evigraph retry {run} --corrected"),
+        ("case 'y': waits for a person", f"evigraph review {run} y"),
         ("case '9': not run yet", f"evigraph resume {run}"),
     ]
 
@@ -69,8 +73,9 @@ def test_a_part_that_no_case_has_names_the_recipe_field(
 
 
 def test_a_part_that_one_case_lacks_names_the_case(tmp_path: Path) -> None:
-    ready = prepared(tmp_path, "2026-3", done("7"), done("8", answer=None))
+    ready = prepared(tmp_path, "2026-3", done("7", answer="word " * 76), done("8", answer=None))
     assert refusals(ready)[0][0] == "case '8': it has no answers"
+    assert [one.severity for one in ready.faults] == ["refused", "penalised"]
 
 
 @pytest.mark.parametrize("task", ["2026-2", "2026-4"])
@@ -135,6 +140,31 @@ def test_a_limited_run_is_refused_as_its_check_would_be(tmp_path: Path) -> None:
             "The run was limited to 1 case (--limit): run them all",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "remedy"),
+    [
+        ({}, "Run every case of the key"),
+        ({"inputs": {"shard": {"index": 1, "count": 4}}}, "The run is shard 1/4: merge all shards first"),
+        (
+            {"forked_from": {"run": "whole", "case_id": "7", "node": "label", "step": 1}},
+            "Submit the run that it branched off: whole",
+        ),
+    ],
+)
+def test_what_left_a_case_of_the_key_out_is_named(
+    tmp_path: Path, fields: dict[str, Any], remedy: str
+) -> None:
+    key = tmp_path / "key.json"
+    labels = [{"sentence_id": id_, "relevance": "essential"} for id_ in "123"]
+    key.write_text(json.dumps([{"case_id": id_, "answers": labels} for id_ in "7x"]))
+    run = make_run(tmp_path, "7", [done("7")], keys=[key])
+    inputs = run.manifest.inputs.model_dump(mode="json") | fields.get("inputs", {})
+    edit_manifest(run.path, **{**fields, "inputs": inputs})
+    ((line, said),) = refusals(prepare(RunFolder(run.path), "2026-2"))
+    assert line.endswith("1 case of the test set not in the run ('x')")
+    assert said.startswith(remedy)
 
 
 def test_what_a_limited_run_left_out_can_be_filled(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from evals.search.questions import JudgedQuestion, Part, load_questions, question_year, questions_of
 from storage.errors import InputError
+from tests.evals.bioasq.runs import QUESTIONS
 from tests.evals.search.conftest import write_lines
 from tests.evigraph import write_cases
 
@@ -22,6 +24,28 @@ def test_claims_are_questions_with_what_they_cite(claims: Path) -> None:
     )
     assert (len(loaded.questions), loaded.unjudged) == (4, 1)
     assert [one.id for one in load_questions([claims], limit=2).questions] == ["1", "2"]
+
+
+def test_questions_of_bioasq_are_relevant_to_their_documents_once(tmp_path: Path) -> None:
+    first, *_ = json.loads(QUESTIONS.read_text("utf-8"))["questions"]
+    ids = [address.rpartition("/")[2] for address in first["documents"]]
+    path = tmp_path / "questions.json"
+    path.write_text(json.dumps({"questions": [{**first, "documents": [*first["documents"]] * 2}]}))
+    assert load_questions([path]).questions == [JudgedQuestion(first["id"], first["body"], tuple(ids))]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [(None, r"file\.jsonl: no such file or folder"), ({"case_id": "a", "sentences": 3}, "line 1: sentences")],
+)
+def test_a_file_that_is_missing_or_faulty_is_named(
+    tmp_path: Path, line: dict[str, object] | None, words: str
+) -> None:
+    path = tmp_path / "file.jsonl"
+    if line is not None:
+        write_lines(path, [line])
+    with pytest.raises(InputError, match=words):
+        load_questions([path])
 
 
 def test_questions_can_be_of_recent_years_alone(tmp_path: Path) -> None:
@@ -46,7 +70,10 @@ def test_cases_without_relevant_documents_are_no_questions(tmp_path: Path) -> No
         load_questions([path])
 
 
-def test_a_question_that_is_there_twice_is_refused(claims: Path) -> None:
+def test_a_question_that_is_there_twice_is_refused(claims: Path, tmp_path: Path) -> None:
+    twice = write_lines(tmp_path / "twice.jsonl", [{"id": 1, "claim": "x", "cited_doc_ids": [1]}] * 2)
+    with pytest.raises(InputError, match="line 2: id: '1' is in line 1 too"):
+        load_questions([twice])
     with pytest.raises(InputError, match="question '1' is there twice"):
         load_questions([claims, claims])
 

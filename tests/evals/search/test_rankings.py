@@ -158,6 +158,26 @@ async def test_a_page_has_both_tables_with_their_pictures(corpus: Path, claims: 
     assert [row["name"] for row in object_["tables"]["reranking"]] == ["no reranker (words)", "bm25"]
 
 
+async def test_one_depth_has_no_picture_of_depths(corpus: Path, claims: Path) -> None:
+    report = await evaluate(Request((claims,), corpus, rerankers=("bm25",), depths=(5,)), Silent)
+    assert render(report).count("<svg") == 1
+
+
+async def test_runs_in_a_folder_that_cannot_be_are_refused(found: Rankings, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"file/runs: cannot be written: Not a directory"):
+        write_runs(tmp_path / "file" / "runs", found)
+
+
+async def test_a_retriever_that_needs_an_index_is_refused_without_one(
+    corpus: Path, retrievers: Retrievers
+) -> None:
+    assert retrievers.chosen("words") == "words"
+    assert (retrievers.chosen(None), Retrievers.open(corpus, None).chosen(None)) == ("hybrid", "words")
+    with pytest.raises(InputError, match="dense needs an index of vectors"):
+        Retrievers.open(corpus, None).chosen("dense")
+
+
 async def test_rerankers_that_say_how_much_they_learned_make_a_curve(corpus: Path, claims: Path) -> None:
     report = await reported(corpus, claims, "bm25", "similarity", "logistic")
     assert "bm25" not in report.trained_on

@@ -90,7 +90,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 @dataclass
 class Receiver:
-    """Takes OTLP over HTTP. `statuses` are answered first, then 200; `refuses` spans of each request."""
+    """Takes OTLP over HTTP. `statuses` come first, 0 as no answer, then 200; `refuses` so many spans."""
 
     statuses: list[int] = field(default_factory=list)
     refuses: int = 0
@@ -111,6 +111,9 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
             receiver.paths.append(self.path)
             receiver.headers.append({name.lower(): value for name, value in self.headers.items()})
             status = receiver.statuses.pop(0) if receiver.statuses else 200
+            if not status:
+                self.close_connection = True
+                return
             answer = ExportTraceServiceResponse()
             if status == 200:
                 receiver.received.append(ExportTraceServiceRequest.FromString(body))

@@ -96,6 +96,28 @@ def test_a_missing_key_is_named_with_its_variable(
         send(receiver, request_of_one)
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(404, "it answers 404 Not Found"), (0, "Server disconnected without sending a response.")],
+)
+@pytest.mark.parametrize("grpc", [False, True])
+def test_what_is_no_collector_is_named_with_a_hint(
+    receiver: Receiver,
+    request_of_one: ExportTraceServiceRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    said: str,
+    grpc: bool,
+) -> None:
+    receiver.statuses = [status]
+    if grpc:
+        monkeypatch.setattr("evals.spans.collector._GRPC_PORT", receiver.port)
+    with pytest.raises(SpanExportError) as caught:
+        send(receiver, request_of_one)
+    hint = "is usually for gRPC; HTTP uses 4318" if grpc else "does it take OTLP over HTTP at this path?"
+    assert said in str(caught.value) and str(caught.value).endswith(hint)
+
+
 def test_a_key_within_the_address_is_not_shown() -> None:
     with Collector("http://me:secret@127.0.0.1:4318/?token=secret", {}) as collector:
         assert collector.name == "http://127.0.0.1:4318/v1/traces"

@@ -7,9 +7,12 @@ from dataclasses import replace
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
-from evals.spans.encode import requests, span_count
+from evals.spans.encode import Refusal, read_refusal, requests, span_count
 from evals.spans.otlp import MAX_BYTES, Span, SpanExportError, Value, json_lines, require_otel
 
 
@@ -50,6 +53,21 @@ def test_a_request_holds_so_many_spans_and_so_many_bytes() -> None:
     large = list(requests({}, [span(text="x" * (MAX_BYTES // 3))] * 5))
     assert [span_count(request) for request in large] == [2, 2, 1]
     assert all(request.ByteSize() < MAX_BYTES for request in large)
+
+
+@pytest.mark.parametrize(
+    ("spans", "message", "refusal"),
+    [(0, "", None), (2, " too\n old " + "x" * 300, (2, "too old " + "x" * 192))],
+)
+def test_a_refusal_is_one_short_line(spans: int, message: str, refusal: tuple[int, str] | None) -> None:
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans = spans
+    answer.partial_success.error_message = message
+    assert read_refusal(answer.SerializeToString()) == (None if refusal is None else Refusal(*refusal))
+
+
+def test_an_answer_in_another_format_refuses_nothing() -> None:
+    assert read_refusal(b'{"partialSuccess": {}}') is None
 
 
 def test_a_span_above_the_limit_goes_alone() -> None:

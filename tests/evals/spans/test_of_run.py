@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,50 @@ def test_tokens_of_a_replayed_call_do_not_count_again(run: RunFolder, tmp_path: 
     assert not any("gen_ai.usage.input_tokens" in span.attributes for span in calls)
     assert not any("llm.token_count.prompt" in span.attributes for span in calls)
     assert all(span.start_ns == span.end_ns for span in calls)
+
+
+def test_thinking_and_effort_are_of_the_calls_that_have_them(run: RunFolder, tmp_path: Path) -> None:
+    thought = '"thinking_tokens":7,"effort":"low","replayed":false'
+    copy = rewritten(run, tmp_path / "copy", '"replayed":false', thought)
+    calls = [
+        {name: value for name, value in span.attributes.items() if "reasoning" in name}
+        for spans in traces(RunFolder(copy), payloads=False)
+        for span in spans
+        if span.name.startswith("chat ")
+    ]
+    told = {
+        "gen_ai.usage.reasoning.output_tokens": 7,
+        "llm.token_count.completion_details.reasoning": 7,
+        "gen_ai.request.reasoning.level": "low",
+    }
+    assert told in calls and all(one in (told, {}) for one in calls)
+
+
+@pytest.mark.parametrize("payloads", [False, True])
+def test_a_fault_of_a_reply_is_quoted_with_payloads_alone(run: RunFolder, payloads: bool) -> None:
+    found = [span for spans in traces(run, payloads=payloads) for span in spans]
+    faulty = [span for span in found if span.name.startswith("chat ") and span.failed]
+    assert faulty and all(bool(span.message) is payloads for span in faulty)
+
+
+def test_a_call_that_the_journal_no_longer_has_is_without_its_texts(run: RunFolder, tmp_path: Path) -> None:
+    copy = rewritten(run, tmp_path / "copy", '"key":"', '"key":"gone')
+    calls = [
+        span
+        for spans in traces(RunFolder(copy), payloads=True)
+        for span in spans
+        if span.name.startswith("chat ")
+    ]
+    assert calls and not any("gen_ai.input.messages" in span.attributes for span in calls)
+
+
+def test_a_case_that_could_not_be_read_begins_with_its_run(run: RunFolder, tmp_path: Path) -> None:
+    copy = shutil.copytree(run.path, tmp_path / "copy")
+    (_, (*_, end)), *_ = run.passes()
+    (copy / TRACE).write_bytes(pack([{**end, "started_at": None}]))
+    ((root,),) = traces(RunFolder(copy), payloads=False)
+    begun = datetime.fromisoformat(run.manifest.sessions[0].started)
+    assert root.start_ns == nanoseconds(begun.timestamp())
 
 
 def test_a_failed_case_is_an_error_with_its_class(spans: list[Span]) -> None:

@@ -140,6 +140,8 @@ def test_damaged_files_are_told_in_one_line(tmp_path: Path, content: bytes, told
     path = tmp_path / "a.jsonl"
     path.write_bytes(content)
     assert fault(path).startswith(f"{path}: {told}")
+    if not content.strip():
+        assert fault(path, "jsonl") == f"{path}: no example in it. Put one JSON object on each line"
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.95])

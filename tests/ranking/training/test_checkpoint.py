@@ -2,19 +2,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from ranking.errors import RankerError
+from ranking.rankers.load import load_ranker
 from ranking.rankers.neural import NeuralRanker
 from storage.files import file_sha256
 from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import encoder_on_disk
 
+Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 SENTENCES = ["fever night", "lung lung", "", "scan"]
 
 
@@ -85,9 +89,20 @@ def test_a_missing_file_is_named(copy: Path, name: str) -> None:
         NeuralRanker.open(copy)
 
 
+def test_a_tokenizer_without_a_vocabulary_is_refused(copy: Path) -> None:
+    for path in (copy / "encoder").glob("tokenizer*"):
+        path.unlink()
+    with pytest.raises(
+        RankerError, match=r"copy: encoder has no vocabulary \(.*tokenizer\.json.*\); copy the"
+    ):
+        NeuralRanker.open(copy)
+
+
 def test_a_folder_without_a_manifest_is_no_ranker(tmp_path: Path) -> None:
     with pytest.raises(RankerError, match=r"it lacks ranker\.json"):
         NeuralRanker.open(tmp_path)
+    with pytest.raises(RankerError, match="gone: no such folder"):
+        NeuralRanker.open(tmp_path / "gone")
 
 
 def test_changed_weights_are_refused(copy: Path) -> None:
@@ -99,21 +114,62 @@ def test_changed_weights_are_refused(copy: Path) -> None:
         NeuralRanker.open(copy)
 
 
-def test_weights_of_another_backbone_are_refused(copy: Path) -> None:
-    path = copy / "weights.safetensors"
-    tensors = {name: tensor[..., :8].contiguous() for name, tensor in load_file(path).items()}
-    save_file(tensors, path)
-    manifest = json.loads((copy / "ranker.json").read_text())
-    (copy / "ranker.json").write_text(json.dumps({**manifest, "weights_sha256": file_sha256(path)}))
-    with pytest.raises(RankerError, match="of another backbone"):
+def change_manifest(folder: Path, **changes: Any) -> None:
+    manifest = json.loads((folder / "ranker.json").read_text())
+    (folder / "ranker.json").write_text(json.dumps({**manifest, **changes}))
+
+
+def change_weights(folder: Path, change: Change) -> None:
+    path = folder / "weights.safetensors"
+    save_file(change(load_file(path)), path)
+    change_manifest(folder, weights_sha256=file_sha256(path))
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda all_: {name: one[..., :8].contiguous() for name, one in all_.items()}, "of another backbone"),
+        (lambda all_: dict(list(all_.items())[1:]), "it has no '.*', so it is of another model or backbone"),
+        (lambda all_: {**all_, "x": torch.zeros(1)}, "the model has no 'x', so the weights are of another"),
+    ],
+)
+def test_weights_of_another_model_are_refused(copy: Path, change: Change, fault: str) -> None:
+    change_weights(copy, change)
+    with pytest.raises(RankerError, match=fault):
         NeuralRanker.open(copy)
 
 
-def test_another_format_is_refused(copy: Path) -> None:
-    manifest = json.loads((copy / "ranker.json").read_text())
-    (copy / "ranker.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(RankerError, match="written in format 99, this version reads 1"):
+def test_weights_that_are_none_are_refused(copy: Path) -> None:
+    (copy / "weights.safetensors").write_bytes(b"none")
+    change_manifest(copy, weights_sha256=file_sha256(copy / "weights.safetensors"))
+    with pytest.raises(RankerError, match=r"weights\.safetensors: cannot be read as weights"):
         NeuralRanker.open(copy)
+
+
+def test_weights_that_give_no_finite_score_are_told(copy: Path) -> None:
+    change_weights(copy, lambda all_: {name: one * float("nan") for name, one in all_.items()})
+    with pytest.raises(RankerError, match=r"tiny@.* gives scores that are not finite: train it anew"):
+        NeuralRanker.open(copy).rank("lung", SENTENCES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"format": 99}, "written in format 99, this version reads 1"),
+        ({"kind": "other"}, "it describes no neural ranker"),
+        ({"recipe": 3}, "recipe"),
+    ],
+)
+def test_another_manifest_is_refused(copy: Path, changes: dict[str, Any], fault: str) -> None:
+    change_manifest(copy, **changes)
+    with pytest.raises(RankerError, match=fault):
+        NeuralRanker.open(copy)
+
+
+def test_limits_beyond_the_encoder_are_refused(trained: Path, tmp_path: Path) -> None:
+    wide = rewritten(trained, tmp_path / "wide", model={"max_query_tokens": 5000})
+    with pytest.raises(RankerError, match=r"wide: max_query_tokens 5000, .* positions of the encoder"):
+        NeuralRanker.open(wide)
 
 
 def test_half_a_manifest_is_refused(copy: Path) -> None:
@@ -136,5 +192,11 @@ def test_cut_sentences_and_queries_are_named(trained: Path) -> None:
     assert ranked.query_cut
 
 
+def test_nothing_to_rank_gives_nothing(trained: Path) -> None:
+    ranker = NeuralRanker.open(trained)
+    assert [ranked.scores.size for ranked in ranker.rank_many(["lung", "scan"], [])] == [0, 0]
+    assert ranker.rank_many([], SENTENCES) == []
+
+
 def test_the_identity_is_name_and_weights(trained: Path) -> None:
-    assert NeuralRanker.open(trained).identity == f"tiny@{file_sha256(trained / 'weights.safetensors')[:12]}"
+    assert load_ranker(str(trained)).identity == f"tiny@{file_sha256(trained / 'weights.safetensors')[:12]}"

@@ -11,6 +11,7 @@ from ranking.errors import RankerError
 from ranking.rankers.neural import NeuralRanker
 from ranking.training.job import TrainingData
 from ranking.training.loop import TrainingDiverged, TrainingInterrupted
+from ranking.training.state import read_position
 from tests.ranking.training.conftest import Train
 from tests.ranking.training.tiny import examples
 
@@ -53,11 +54,25 @@ def test_so_does_one_that_was_killed(tiny_train: Train, tmp_path: Path, trained:
     assert resumed.weights_sha256 == NeuralRanker.open(trained).manifest.weights_sha256
 
 
-def test_with_pretraining_and_a_fresh_head_as_well(tiny_train: Train, tmp_path: Path) -> None:
+def test_a_killed_training_goes_on_from_the_last_saved_step(
+    tiny_train: Train, tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ranking.training.loop._SAVE_EVERY_S", -1.0)
+    with pytest.raises(Killed):
+        tiny_train(tmp_path / "r", stopping=after(4, Killed()))
+    position = read_position(tmp_path / "r" / "training")
+    assert position is not None and (position.epoch, position.step) == (0, 3)
+    resumed = tiny_train(tmp_path / "r", resume=True)
+    assert resumed.weights_sha256 == NeuralRanker.open(trained).manifest.weights_sha256
+
+
+# Five steps before the training proper: within them, and after its first epoch.
+@pytest.mark.parametrize("steps", [3, 13])
+def test_with_pretraining_and_a_fresh_head_as_well(tiny_train: Train, tmp_path: Path, steps: int) -> None:
     values = {"data": TrainingData(examples(), examples(5)), "pretrain": {"data": ["qa"], "head": "fresh"}}
     whole = tiny_train(tmp_path / "whole", **values)
     with pytest.raises(Killed):
-        tiny_train(tmp_path / "r", stopping=after(7, Killed()), **values)
+        tiny_train(tmp_path / "r", stopping=after(steps, Killed()), **values)
     assert tiny_train(tmp_path / "r", resume=True, **values).weights_sha256 == whole.weights_sha256
 
 
@@ -95,6 +110,14 @@ def test_a_damaged_state_is_refused(tiny_train: Train, tmp_path: Path) -> None:
     state = tmp_path / "r" / "training" / "state.pt"
     state.write_bytes(state.read_bytes()[:100])
     with pytest.raises(RankerError, match="damaged"):
+        tiny_train(tmp_path / "r", resume=True)
+
+
+def test_a_damaged_job_is_refused(tiny_train: Train, tmp_path: Path) -> None:
+    with pytest.raises(TrainingInterrupted):
+        tiny_train(tmp_path / "r", stopping=after(2))
+    (tmp_path / "r" / "training" / "job.json").write_text("{")
+    with pytest.raises(RankerError, match=r"job\.json: damaged \(ValidationError\); train anew elsewhere"):
         tiny_train(tmp_path / "r", resume=True)
 
 

@@ -3,15 +3,19 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ranking.errors import RankerError
+from ranking.examples import Example, split
 from ranking.rankers.neural import NeuralRanker
-from ranking.training.job import TrainingData
+from ranking.training.job import TrainingData, load_data
 from ranking.training.loop import SilentWatcher
+from ranking.training.train import train
+from tests.ranking.readers.files import write_lines
 from tests.ranking.training.conftest import Train
-from tests.ranking.training.tiny import encoder_on_disk, examples
+from tests.ranking.training.tiny import encoder_on_disk, examples, job
 
 
 class Notices(SilentWatcher):
@@ -104,3 +108,74 @@ def test_without_evidence_there_is_nothing_to_learn(tiny_train: Train, tmp_path:
     with pytest.raises(RankerError, match="no positive sentence among"):
         tiny_train(tmp_path / "r", data=TrainingData(empty))
     assert not (tmp_path / "r").exists()
+
+
+def relabelled(number: int, *labels: bool) -> Example:
+    return replace(examples()[number], labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("data", "values", "fault"),
+    [
+        ([replace(one, labels=None) for one in examples()], {}, "none of 10 examples has labels"),
+        (examples(1), {}, "cannot hold 30% of the examples out: 1 groups with gold labels are too few"),
+        (examples(), {"split": {"held_out": 0.01}}, "one held-out example is too few to tune a cut-off"),
+        (
+            [relabelled(number, *[number % 2 == 0] * 4) for number in range(10)],
+            {"objective": {"objective": "pairwise"}},
+            "no training example gives a loss under the objective 'pairwise'",
+        ),
+        (
+            [replace(one, document_id="d") for one in examples()],
+            {"noise": {}},
+            "noise: e\\d: other sentences than those of e\\d, both of document 'd'",
+        ),
+        (examples(), {"pretrain": {"data": ["qa"]}}, "none of 1 example for pre-training has evidence"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(
+    tiny_train: Train, tmp_path: Path, data: list[Example], values: dict[str, Any], fault: str
+) -> None:
+    unanswerable = [relabelled(0, *[False] * 4)]
+    with pytest.raises(RankerError, match=fault):
+        tiny_train(tmp_path / "r", data=TrainingData(data, unanswerable), **values)
+    assert not (tmp_path / "r").exists()
+
+
+def test_limits_beyond_the_encoder_are_refused(
+    tiny_train: Train, tmp_path: Path, encoder_folder: str
+) -> None:
+    with pytest.raises(RankerError, match=r"model: max_query_tokens 5000, .* positions of the encoder"):
+        tiny_train(tmp_path / "r", model={"encoder": encoder_folder, "max_query_tokens": 5000})
+
+
+def test_held_out_examples_need_evidence(tiny_train: Train, tmp_path: Path) -> None:
+    held_out = {one.id for one in split(examples(), 0.3, 1).held_out}
+    bare = [replace(one, labels=(False,) * 4) if one.id in held_out else one for one in examples()]
+    with pytest.raises(RankerError, match="no held-out example has a sentence of evidence"):
+        tiny_train(tmp_path / "r", data=TrainingData(bare))
+
+
+def test_noise_is_in_what_is_learned_from(tiny_train: Train, tmp_path: Path) -> None:
+    data = TrainingData([replace(one, query=f"{one.query} lung scan") for one in examples()])
+    noisy = tiny_train(tmp_path / "noisy", data=data, noise={"drop": 0.9})
+    plain = tiny_train(tmp_path / "plain", data=data)
+    assert noisy.weights_sha256 != plain.weights_sha256
+    assert noisy.data == plain.data
+
+
+def test_data_are_read_as_the_job_says(tmp_path: Path, encoder_folder: str) -> None:
+    fields = ("id", "query", "sentences", "labels", "document_id", "group")
+    lines = [{name: getattr(one, name) for name in fields} for one in examples()]
+    path = str(write_lines(tmp_path / "examples.jsonl", *lines))
+    plain = job(encoder_folder, pretrain={"data": [path], "max_examples": 3})
+    begun = plain.model_copy(update={"data": (path,), "reader": "jsonl", "limit": 8})
+    found = load_data(begun)
+    assert found.examples == examples(8)
+    assert len(found.pretraining) == 10
+    pretraining = train(begun, found, tmp_path / "r").pretraining
+    assert pretraining is not None and pretraining.examples == 3
+    with pytest.raises(RankerError, match="names no data: pass --pretrain PATH"):
+        load_data(begun.model_copy(update={"recipe": job(encoder_folder, pretrain={}).recipe}))
+    with pytest.raises(RankerError, match="reader 'csv': known are "):
+        load_data(begun.model_copy(update={"reader": "csv"}))

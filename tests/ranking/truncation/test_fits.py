@@ -9,7 +9,7 @@ from scipy.stats import genpareto
 
 from ranking.prefixes import Floats
 from ranking.truncation.rules import MAX_WINDOWS, released_fit, surprises, tail_of, windows
-from ranking.truncation.tails import fit_tail, minimize
+from ranking.truncation.tails import _Loss, _step, fit_tail, minimize
 from tests.ranking.truncation.lists import K30, LISTS
 
 
@@ -84,3 +84,16 @@ def test_long_lists_are_fitted_in_as_many_windows_at_most() -> None:
     sizes = windows(20_000, 2)
     assert (len(sizes), sizes[0], sizes[-1]) == (MAX_WINDOWS, 20_000, 2)
     assert sizes == sorted(set(sizes), reverse=True)
+
+
+def test_where_nothing_is_better_all_corners_move_halfway_to_the_best() -> None:
+    best = (0.0, 0.0, 0.0, 0.0)
+    corners = [best, (1.0, 2.0, 0.0, 0.0), (2.0, 0.0, 4.0, 0.0), (3.0, 0.0, 0.0, 8.0)]
+    assert _step(lambda x, y, z: 9.0, corners) == 5
+    assert corners == [best, (9.0, 1.0, 0.0, 0.0), (9.0, 0.0, 2.0, 0.0), (9.0, 0.0, 0.0, 4.0)]
+
+
+def test_without_a_shape_the_loss_is_that_of_the_exponential_tail() -> None:
+    excesses = np.array([0.0, 1.0, 3.0])
+    assert _Loss(excesses)(0.0, -1.0, 2.0) == pytest.approx(7 / 2 + 3 * np.log(2))
+    assert _Loss(excesses)(1e-9, -1.0, 2.0) == pytest.approx(7 / 2 + 3 * np.log(2), abs=1e-6)

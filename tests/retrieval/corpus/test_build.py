@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import gzip
 import json
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.building import Progress
+from retrieval.building import Progress, building
 from retrieval.corpus.build import BuildOptions, build
 from retrieval.corpus.corpus import Corpus
 from retrieval.corpus.manifest import Manifest
@@ -204,6 +205,15 @@ def test_a_full_disk_is_one_line_and_harms_nothing(tmp_path: Path, built: Build,
     assert not list(folder.rglob("*.tmp"))
     build([SAMPLE], folder, BuildOptions(part_size=5))
     assert Corpus.open(folder).search(QUERY, 9) == built().search(QUERY, 9)
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "Free some space"), (errno.EDQUOT, "Free some space"), (errno.EIO, "Build again once")],
+)
+def test_what_helps_a_disk_that_takes_no_more_is_told(tmp_path: Path, number: int, remedy: str) -> None:
+    with pytest.raises(InputError, match=rf"cannot be written: .*{remedy}"), building(tmp_path, Manifest):
+        raise OSError(number, os.strerror(number))
 
 
 def test_two_builds_of_one_corpus_do_not_meet(tmp_path: Path) -> None:

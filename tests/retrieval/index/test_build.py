@@ -59,6 +59,16 @@ class Counting(LexicalEmbedder):
         return await super().aembed(texts)
 
 
+class Together(LexicalEmbedder):
+    """Encodes batches together, and not one text after the other."""
+
+    def embed_batches(self, texts: Sequence[str]) -> Vectors:
+        return asyncio.run(super().aembed(texts))
+
+    async def aembed(self, texts: Sequence[str]) -> Vectors:
+        raise AssertionError("one by one")
+
+
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     build([SAMPLE], tmp_path / "corpus", CorpusOptions(part_size=7))
@@ -176,10 +186,42 @@ def test_other_weights_under_the_same_name_are_refused(corpus: Path, tmp_path: P
         Index.open(tmp_path / "index")
 
 
-async def test_vectors_come_in_the_order_of_their_texts() -> None:
+@pytest.mark.parametrize("embedder", [LexicalEmbedder(32), Together(32)])
+async def test_vectors_come_in_the_order_of_their_texts(embedder: LexicalEmbedder) -> None:
     texts = ["gout " * (number % 7 + 1) + str(number) for number in range(300)]
-    vectors = await encode(LexicalEmbedder(32), texts)
+    done: list[int] = []
+    vectors = await encode(embedder, texts, done.append)
     assert np.array_equal(vectors, await LexicalEmbedder(32).aembed(texts))
+    assert done == sorted(done) and done[-1] == 300
+
+
+@pytest.mark.parametrize("content", ["3", "{", '{"complete": true}'])
+def test_a_damaged_manifest_is_named(corpus: Path, tmp_path: Path, content: str) -> None:
+    made(corpus, tmp_path / "index")
+    (tmp_path / "index" / "index.json").write_text(content)
+    with pytest.raises(InputError, match=r"index\.json: .* It is damaged or of another version: build the"):
+        Index.open(tmp_path / "index")
+
+
+def test_a_store_that_lost_vectors_is_refused(corpus: Path, tmp_path: Path) -> None:
+    made(corpus, tmp_path / "index")
+    manifest = Manifest.read_finished(tmp_path / "index")
+    manifest.documents = 30
+    manifest.write(tmp_path / "index")
+    with pytest.raises(InputError, match=r"holds 24 vectors, and 30 were stored\. Build it anew"):
+        Index.open(tmp_path / "index")
+    manifest.complete = False
+    manifest.write(tmp_path / "index")
+    with pytest.raises(InputError, match=r"holds 24 vectors, and 30 were stored\. Build into another"):
+        made(corpus, tmp_path / "index")
+
+
+def test_a_corpus_that_has_moved_is_asked_for(corpus: Path, tmp_path: Path) -> None:
+    made(corpus, tmp_path / "index")
+    corpus.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"its corpus is no longer at .*/corpus\. Name its folder"):
+        Index.open(tmp_path / "index")
+    assert len(Index.open(tmp_path / "index", Corpus.open(tmp_path / "moved"))) == 24
 
 
 def test_a_document_without_a_title_is_its_text(corpus: Path) -> None:

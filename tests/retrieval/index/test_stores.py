@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from retrieval.index.store import VectorStore
 from serving.protocol.errors import CallError, ModelError
 from storage.errors import InputError
 from tests.retrieval.index.conftest import COUNT, DIMENSIONS, TWINS, ids
+from tests.serving.redirecting import SECRET, redirecting
 
 KINDS = ("numpy", "parts", "chroma", "qdrant", "server")
 Stores = dict[str, VectorStore]
@@ -80,6 +83,48 @@ def test_chromas_index_finds_nearly_all(stores: Stores, vectors: Vectors, querie
     pairs = zip(found, queries, strict=True)
     hits = [len({*one.numbers.tolist()} & {*ranking(vectors, query)[:10]}) for one, query in pairs]
     assert sum(hits) >= 0.95 * 10 * len(queries)
+
+
+def test_chroma_searches_its_index_where_vectors_are_many(
+    stores: Stores, queries: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chroma = stores["chroma"]
+    assert isinstance(chroma, ChromaStore)
+    monkeypatch.setattr(chroma, "_few", None)
+    (nearest,) = chroma.approximate(queries[3:4], 1)
+    for most, exactly in ((COUNT - 1, False), (COUNT, True)):
+        monkeypatch.setattr("retrieval.index.chroma_store.EXACT_UP_TO", most)
+        assert chroma.search(queries, 1)[3].numbers.tolist() == nearest.numbers.tolist()
+        assert (chroma._few is not None) is exactly
+
+
+def test_a_damaged_chroma_store_is_named(tmp_path: Path) -> None:
+    (tmp_path / "chroma.sqlite3").write_text("no database " * 100)
+    with pytest.raises(InputError, match=r"Chroma cannot open it: .*Build the index anew"):
+        ChromaStore(tmp_path)
+
+
+def test_a_folder_of_qdrant_has_one_process(tmp_path: Path) -> None:
+    store = QdrantStore(tmp_path / "store", "one", DIMENSIONS)
+    with pytest.raises(ModelError, match="already accessed by another instance") as caught:
+        QdrantStore(tmp_path / "store", "one", DIMENSIONS)
+    assert "\n" not in str(caught.value)
+    with warnings.catch_warnings():
+        # Its client leaves the lock open that it did not get.
+        warnings.simplefilter("ignore", ResourceWarning)
+        del caught
+        gc.collect()
+    store.close()
+    QdrantStore(tmp_path / "store", "one", DIMENSIONS).close()
+
+
+def test_a_redirect_of_qdrant_names_both_hosts_and_calls_no_other() -> None:
+    with redirecting() as pair:
+        with pytest.raises(CallError, match=r"Qdrant at .* redirects") as caught:
+            QdrantStore(pair.url, "one", DIMENSIONS)
+        assert all(host in str(caught.value) for host in pair.hosts)
+        assert SECRET not in str(caught.value)
+        assert pair.leaked == []
 
 
 def test_a_row_that_a_kill_has_torn_is_written_anew(tmp_path: Path, vectors: Vectors) -> None:

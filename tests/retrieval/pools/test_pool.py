@@ -411,3 +411,21 @@ async def test_vectors_of_a_long_run_do_not_grow(folder: Path) -> None:
     await opened.embed_ahead([f"text {number}" for number in range(6_000)])
     kept = opened._vectors.values()
     assert sum(one.nbytes for one in kept) <= 4 * 2**20
+
+
+def test_cases_of_a_long_run_do_not_grow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retrieval.pools.pool._CASES_REMEMBERED", 2)
+    opened = DemonstrationPool(folder, EMBEDDER)
+    first, second, third = [one.case_id for one in opened.neighbours()][:3]
+    for case_id in (first, second, first, third):
+        assert opened.case(case_id).id == case_id
+    assert list(opened._cases) == [first, third], "the one that was shown least recently is dropped"
+
+
+async def test_texts_that_were_embedded_ahead_are_not_embedded_again(folder: Path) -> None:
+    embedder = Counting()
+    opened = DemonstrationPool(folder, embedder)
+    await opened.embed_ahead(["one", "two", "one"])
+    for text in ("one", "two"):
+        assert len(await opened.nearest("evidence", text, 1)) == 1
+    assert embedder.texts == 2
