@@ -97,6 +97,9 @@ def test_a_folder_gives_its_files_of_documents_by_name(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     found = (tmp_path / "a.jsonl", tmp_path / "b.XML.gz")
     assert find_documents([tmp_path, tmp_path / "a.jsonl"]) == found
+    for name, fault in (("notes.txt", "documents are read from"), ("gone", "no such file or folder")):
+        with pytest.raises(InputError, match=fault):
+            find_documents([tmp_path / name])
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no gzip"])

@@ -92,7 +92,8 @@ PAST MEDICAL HISTORY
             ["Na\tK\tCr", "03/01\t131\t5.2\t2.1 (columns: Na, K, Cr)"],
         ),
         ("Sodium   potassium   ok\nhigh   low   fine", ["Sodium   potassium   ok", "high   low   fine"]),
-        ("Treated for diarrhoea (C. diff) today", ["Treated for diarrhoea (C. diff) today"]),
+        ("Stool cultured (c. diff) today", ["Stool cultured (c. diff) today"]),
+        ("Seen today. [**Last Name**] agreed.", ["Seen today.", "[**Last Name**] agreed."]),
         (
             "By [**Initial (NamePattern1) **]. [**Last Name**]",
             ["By [**Initial (NamePattern1) **]. [**Last Name**]"],
