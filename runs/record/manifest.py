@@ -367,8 +367,6 @@ class Manifest(_Record):
     @classmethod
     def _add_newer_roles(cls, value: Any) -> Any:
         """Roles that were added since an earlier version follow theirs, as in a new run."""
-        if not isinstance(value, dict):
-            return value
         added = {role: value[one] for role, one in FOLLOWED.items() if role not in value and one in value}
         return {**value, **added}
 

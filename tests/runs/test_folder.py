@@ -123,6 +123,39 @@ def test_a_run_of_another_version_is_refused_in_one_line(tmp_path: Path, version
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"inputs": {"paths": 7}}, "inputs.paths: Input should be a valid list"),
+        ({"models": ["label"]}, "not a manifest: "),
+        ({"schema_version": None}, "not a manifest: TypeError"),
+    ],
+)
+def test_a_manifest_of_something_else_is_refused(tmp_path: Path, fields: dict[str, Any], fault: str) -> None:
+    RunWriter.create(tmp_path / "run", a_manifest()).close()
+    path = tmp_path / "run" / "run.json"
+    values = json.loads(path.read_text())
+    del values["crc32"]
+    path.write_text(json.dumps(values | fields))
+    with pytest.raises(RunError) as caught:
+        RunFolder(tmp_path / "run")
+    assert str(caught.value).startswith(f"{path}: {fault}") and "evigraph check" in str(caught.value)
+
+
+def test_a_run_that_is_gone_is_named(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append({"status": "done", "error": None}, [])
+    run = RunFolder(tmp_path / "run")
+    assert [one.fault for one in run.case_lines()] == ["it is not a line of a case"]
+    (tmp_path / "run" / CASES).unlink()
+    assert list(run.case_lines()) == []
+    (tmp_path / "run" / "run.json").unlink()
+    with pytest.raises(RunError, match=r"run\.json: cannot be read: No such file"):
+        run.read_manifest()
+    with pytest.raises(RunError, match=r"no run here \(run\.json is missing\)"):
+        RunWriter(tmp_path / "run")
+
+
 def test_text_that_is_no_valid_unicode_is_still_kept(tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
         folder.append(a_line("a") | {"answer": "half a pair \ud83d"}, [])
