@@ -128,6 +128,18 @@ def test_a_key_of_people_is_not_written_over(folder: Path) -> None:
     assert ended.code == 2
     assert "people.json: exists, and holds more than weak labels" in ended.line
     assert (folder / "people.json").read_text() == by_people
+    (folder / "letter.json").write_text("Dear Ann")
+    ended = evigraph("demos", "label", "run", "--to", "letter.json", folder=folder)
+    assert ended.code == 2 and "letter.json: exists, and holds more" in ended.line
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"), [("people", "no case was without labels of people"), ("none", "1 case failed")]
+)
+def test_a_run_that_has_labelled_nothing_says_why(folder: Path, one: str, reason: str) -> None:
+    label_run(folder, "cases.jsonl", "--case-ids", one, "--out", f"of-{one}")
+    ended = evigraph("demos", "label", f"of-{one}", "--to", "nothing.json", folder=folder)
+    assert ended.code == 2 and f"no weak labels in this run: {reason}; see: evigraph show" in ended.line
 
 
 def test_a_key_of_weak_labels_is_written_anew(folder: Path) -> None:

@@ -418,3 +418,17 @@ def test_a_marker_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(place: Place, more: tuple[str, ...], said: str) -> None:
     refused = place.run(*more)
     assert refused.code == 2 and said in " ".join(refused.err.split())
+
+
+async def test_a_run_that_is_not_there_or_shares_its_journal_is_not_written_elsewhere(place: Place) -> None:
+    assert place.run("--limit", "1").code == 0
+    (place.path / CALLS).rename(place.folder / "shared.sqlite")
+    (place.path / CALLS).symlink_to(place.folder / "shared.sqlite")
+    for path, said in (
+        (place.path, "its journal is one that other runs use too"),
+        (place.folder, "no run here"),
+    ):
+        with pytest.raises(RunError, match=said):
+            async with writing(path, Scratch(place.folder / "disk"), lambda _: None):
+                pass
+    assert place.left == []
