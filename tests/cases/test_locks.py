@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disks import Disk, find_disk
+from storage.disks import Disk, disk_of, find_disk
 from storage.locks import FileLock, LockedError, is_locked
 from tests.broken_locks import NO_LOCK, NO_OP, broken_flock
 
@@ -107,6 +107,20 @@ def test_a_process_of_another_machine_is_never_taken_for_ended(
     lock.close()
 
 
+@pytest.mark.parametrize("change", [{"space": "pid:[1]"}, {"pid": "7"}])
+def test_a_process_of_another_container_is_never_taken_for_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", no_op)
+    lock = FileLock(tmp_path / ".lock")
+    (owner,) = tmp_path.glob(".lock.owner-*")
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "begun": "before"}))
+    assert not is_locked(tmp_path / ".lock")
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), **change}))
+    assert is_locked(tmp_path / ".lock")
+    lock.close()
+
+
 def test_no_process_outlives_a_restart_of_its_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +187,8 @@ def test_disks_are_told_by_their_mounts(path: str, kind: str, network: bool, loc
     assert (disk.kind, disk.network, disk.locks) == (kind, network, locks)
 
 
-def test_without_a_list_of_mounts_a_disk_is_of_this_machine() -> None:
+def test_without_a_list_of_mounts_a_disk_is_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_disk("nonsense\n", Path("/")) == Disk("")
     assert not Disk("").network
+    monkeypatch.setattr("storage.disks._MOUNTS", Path("/nowhere"))
+    assert disk_of(Path("/")) == Disk("")

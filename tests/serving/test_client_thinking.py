@@ -50,6 +50,17 @@ async def test_a_reply_that_thinking_cut_off_is_requested_again_with_a_wider_lim
     assert client.usage.widened == 1 and client.usage.calls == 2
 
 
+async def test_a_service_that_refuses_a_limit_which_thinking_used_up_gets_a_wider_one(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    refusal = Refuse(
+        400, "Could not finish the message because max_tokens or model output limit was reached."
+    )
+    server.plan(refusal, Say((said("yes"),)))
+    (reply,) = await connect_client().ask(word_ask(max_tokens=VISIBLE))
+    assert isinstance(reply, Reply) and [call.widened for call in reply.calls] == [False, True]
+
+
 async def test_a_widened_request_that_fails_keeps_its_first_call(
     server: FakeServer, connect_client: Connect
 ) -> None:
