@@ -241,5 +241,5 @@ async def test_an_effort_is_sent_in_the_providers_words(
 ) -> None:
     hosted.default = REPLIES[provider]
     await answers(provider, replace(call(), effort=effort), model)
-    found = sent(hosted).get(field)
+    found: Any = sent(hosted).get(field)
     assert (list(found["thinkingConfig"].values()) if provider == "google_genai" else found) == sent_as

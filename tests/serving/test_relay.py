@@ -153,9 +153,9 @@ async def _never_ending(budget: Budget) -> None:
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("name", ["rpm", "tpm"])
-async def test_rates_are_kept_for_all_workers_together(tmp_path: Path, name: str) -> None:
-    async with relayed(tmp_path, Budget(), Limits(**{name: 2})) as (line, _, client):
+@pytest.mark.parametrize(("name", "limits"), [("rpm", Limits(rpm=2)), ("tpm", Limits(tpm=2))])
+async def test_rates_are_kept_for_all_workers_together(tmp_path: Path, name: str, limits: Limits) -> None:
+    async with relayed(tmp_path, Budget(), limits) as (line, _, client):
         kept = client.dispatcher.endpoints["scripted:auto"]
         rates = {name: getattr(kept, name)}
         workers = [Endpoint("scripted:auto", AdaptiveLimiter(1.0, 1), None, **rates) for _ in range(2)]
