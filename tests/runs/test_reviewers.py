@@ -36,6 +36,7 @@ def test_what_is_assigned_stays() -> None:
         names("a, b,a")
     with pytest.raises(RunError, match="reviewer '': is empty"):
         names("a,,b")
+    assert names(" a , b") == ["a", "b"]
 
 
 def test_the_labels_of_an_assigned_case_count_once_all_agree_or_one_decides() -> None:
