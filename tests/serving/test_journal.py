@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from serving.journal.journal import Journal, JournalDamaged, JournalError, _retry_locked, errors_of
+from serving.journal.purge import purge_calls
+from serving.journal.repair import look
 from serving.journal.tables import create, unpack
 from serving.protocol.messages import Answer, Message, TokenLogprob
 from serving.protocol.request import AnyRequest
@@ -207,6 +209,38 @@ def test_a_journal_of_another_schema_is_refused_and_left_alone(
         Journal(path, read_only=read_only)
     assert len(str(caught.value).splitlines()) == 1
     assert path.read_bytes() == before
+
+
+def test_a_journal_of_an_earlier_schema_is_not_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version=6")
+    database.close()
+    with pytest.raises(JournalError, match=r"calls\.sqlite: written by an older Evigraph \(schema 6\)"):
+        look(path)
+
+
+@pytest.mark.parametrize(
+    ("work", "fault"),
+    [
+        ("BEGIN IMMEDIATE", "locked; is the run shown or written by another process"),
+        ("BEGIN; SELECT COUNT(*) FROM calls", "another process reads it; end it"),
+    ],
+)
+def test_a_journal_that_others_use_is_not_purged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, fault: str
+) -> None:
+    monkeypatch.setattr("serving.journal.files.LOCK_SECONDS", 0.01)
+    path = tmp_path / "calls.sqlite"
+    journal = Journal(path)
+    store(journal)
+    journal.close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        for statement in work.split("; "):
+            other.execute(statement).fetchall()
+        with pytest.raises(JournalError, match=fault):
+            purge_calls(path, None)
+    assert purge_calls(path, None)[0] == (0 if "reads" in fault else 1)
 
 
 def test_a_full_disk_is_a_journal_error_and_keeps_what_is_there(journal: Journal) -> None:

@@ -87,6 +87,15 @@ def test_a_detached_run_goes_on_where_it_ended(runs: Runs, account: Account) -> 
     assert sum(session.calls for session in run.manifest.sessions) == CALLS_OF_4_CASES
 
 
+def test_a_stop_leaves_a_batch_away_for_a_resume(runs: Runs, account: Account) -> None:
+    account.looks, runs.watcher.stop_at = 1_000, "batch_0 submitted"
+    run = runs.start()
+    assert (run.manifest.status, away_batches(run.path).calls) == ("interrupted", 16)
+    account.looks = 0
+    assert runs.resume().manifest.status == "finished"
+    assert set(account.paid.values()) == {1} and len(account.batches) == 3
+
+
 def test_a_batch_that_was_made_without_an_answer_is_found_and_adopted(runs: Runs, account: Account) -> None:
     account.lose_answer = True
     run = runs.start()
