@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from cases.records import Intent
+from retrieval.embeddings import connect_embedder
+from retrieval.pools.pool import DemonstrationPool
 from runs.record.folder import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases, write_recipe
 
@@ -99,6 +102,24 @@ def test_show_marks_the_labels_of_citations(tmp_path: Path) -> None:
     shown = evigraph("show", "run", "c", folder=tmp_path).out
     assert "the clinician's answer cites 1 of 2 sentences; weak labels" in shown
     assert " 2  -      essential" in shown
+
+
+def test_an_intent_that_a_model_does_not_find_is_counted(tmp_path: Path) -> None:
+    labelled = [case(id_, labels={"1": "essential", "2": "not-relevant"}) for id_ in ("a", "b")]
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labelled))
+    found = {"primary": "prognosis_severity", "secondary": "none", "risk_level": "high"}
+    replies = [{"role": "classify", "case": "a", "reply": found}, {"role": "classify", "reply": "no form"}]
+    (tmp_path / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    ended = evigraph(
+        *("demos", "build", "pool.jsonl", "--to", "pool", *LEXICAL, "--model", "scripted:replies.jsonl"),
+        folder=tmp_path,
+    )
+    assert ended.code == 0, ended.err
+    assert "2 demonstrations (1 without an intent) in pool" in ended.out
+    assert "classifying the intents of 2 cases" in ended.err
+    pool = DemonstrationPool(tmp_path / "pool", connect_embedder("lexical:256"))
+    assert pool.case("a").gold.intent == Intent("prognosis_severity", None, "high")
+    assert pool.case("b").gold.intent is None
 
 
 def test_a_run_of_another_system_has_no_weak_labels(folder: Path, tmp_path: Path) -> None:
