@@ -92,7 +92,10 @@ def test_one_of_many_has_the_lock(
         with pytest.raises(LockedError):
             FileLock(tmp_path / ".lock")
     lock.close()
-    FileLock(tmp_path / ".lock").close()
+    assert not is_locked(tmp_path / ".lock")
+    with FileLock(tmp_path / ".lock") as again:
+        assert isinstance(again, FileLock) and is_locked(tmp_path / ".lock")
+    assert not is_locked(tmp_path / ".lock")
 
 
 def test_a_process_of_another_machine_is_never_taken_for_ended(
