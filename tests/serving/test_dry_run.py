@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -65,7 +66,8 @@ def test_the_options_of_a_request_are_told_in_one_line() -> None:
     assert options_sent(as_sent(temperature=None)) == "max_tokens 40, no temperature"
     asked = as_sent({}, temperature=0.7, seed=1, logprobs=True, samples=(0, 1), effort="low")
     told = "max_tokens 40, temperature 0.7, effort low, n 2, a seed, log-probabilities, "
-    assert options_sent(asked).startswith(told)
+    assert options_sent(replace(asked, constraint="none")) == f"{told}schema by the prompt only"
+    assert options_sent(replace(asked, constraint="grammar")) == f"{told}grammar"
 
 
 async def test_without_a_tokenizer_the_length_is_an_estimate() -> None:

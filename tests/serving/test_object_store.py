@@ -123,6 +123,10 @@ def test_what_a_policy_forbids_within_a_client_is_told_as_that() -> None:
     forbidden, outer = PolicyError("rule hosts: b.example.org"), OSError("cannot connect")
     outer.__context__ = forbidden
     assert object_store._failure("s3://b/o", outer) is forbidden
+    # As botocore keeps the error of a connection.
+    kept = OSError("cannot connect")
+    vars(kept)["kwargs"] = {"error": forbidden}
+    assert object_store._failure("s3://b/o", kept) is forbidden
 
 
 def test_a_folder_that_is_mounted_is_read_up_to_a_limit(tmp_path: Path) -> None:
