@@ -184,15 +184,13 @@ def _first_fault(error: ValidationError, schema: type[BaseModel]) -> str:
         message = first["msg"].removeprefix("Value error, ")
         return f"{field}: {message}" if field else message
     known = _known_fields(schema, place[:-1])
-    if not known:
-        return f"unknown field {field!r}"
     near = difflib.get_close_matches(place[-1], known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     return f"unknown field {field!r}; {hint}"
 
 
 def _known_fields(schema: type[BaseModel], place: list[str]) -> list[str]:
-    """Fields of a section; empty if it can be of several kinds and the path does not determine which."""
+    """Fields of a section; where it can be of several kinds, the path determines which."""
     parts = iter(place)
     for part in parts:
         if part not in schema.model_fields:
@@ -202,9 +200,7 @@ def _known_fields(schema: type[BaseModel], place: list[str]) -> list[str]:
         if len(sections) > 1:
             kind = next(parts, "")
             sections = [one for one in sections if _is_of_kind(one, kind)]
-        if len(sections) != 1:
-            return []
-        schema = sections[0]
+        (schema,) = sections
     return list(schema.model_fields)
 
 

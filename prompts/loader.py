@@ -126,10 +126,8 @@ class Prompt:
         """One of its texts, filled.
 
         Raises:
-            PromptError: The text is unknown, or a variable that it uses is missing.
+            PromptError: A variable that it uses is missing.
         """
-        if name not in self.file.texts:
-            raise PromptError(f"prompt {self.name!r} ({self.version}) has no text {name!r}")
         return self._fill(self.file.texts[name], variables or {})
 
     def _fill(self, text: str, variables: Variables) -> str:

@@ -201,14 +201,8 @@ def _mean(values: Sequence[float]) -> float:
 
 def _deciding_characters(text: str) -> dict[str, int]:
     """Sentence id to the place of its label's first letter; the last label of an id counts, as in JSON."""
-    found = {}
-    for match in _PAIR.finditer(text, *_object_span(text)):
-        try:
-            found[str(json.loads(match[1]))] = match.start(2)
-        except ValueError:
-            # A control character or half an escape: no key that a parser would have read.
-            continue
-    return found
+    pairs = _PAIR.finditer(text, *_object_span(text))
+    return {json.loads(pair[1]): pair.start(2) for pair in pairs}
 
 
 def _object_span(text: str) -> tuple[int, int]:

@@ -132,10 +132,8 @@ def _limited(log_odds: float) -> float:
     return max(-_MOST_LOG_ODDS, min(_MOST_LOG_ODDS, log_odds))
 
 
-def without_texts(findings: Sequence[Mapping[str, Any]] | None) -> object:
+def without_texts(findings: Sequence[Mapping[str, Any]]) -> object:
     """Findings without what quotes a case: ids, labels and numbers."""
-    if findings is None:
-        return None
     return [
         {
             "id": one["id"],

@@ -112,8 +112,8 @@ async def rerun(
                     " start a new run"
                 )
             case = next((one for one in assembly.source if one.id == wanted.case_id), None)
-            if not isinstance(case, Case):
-                raise RunError(f"case {wanted.case_id} cannot be read, so there is nothing to run again")
+            # One that cannot be read has no step to run again.
+            assert isinstance(case, Case)
             inherited = await replay_run(run, recipe, assembly, case, point, recorded, watcher.notify)
             manifest = _fork_manifest(run, assembly.manifest, point, wanted)
             with RunWriter.create(new_folder(run.path, number), manifest) as folder:

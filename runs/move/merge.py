@@ -140,8 +140,7 @@ def _checked(paths: Sequence[Path], *, allow_incomplete: bool, report: Report) -
                 f" {len(shard.run.statuses()):,} of {plural(manifest.inputs.cases, 'case')}); go on with it:"
                 f" evigraph resume {quoted(path)}, or merge what there is: --allow-incomplete"
             )
-    if first is None:
-        raise RunError("name the folders of the shards")
+    assert first is not None
     missing = [index for index in range(first.part.count) if index not in found]
     if missing:
         named = ", ".join(str(Shard(index, first.part.count)) for index in missing[:_NAMED])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from typing import is_typeddict as is_typed_dict
 
 from pydantic_core import CoreSchema, SchemaValidator, ValidationError, core_schema
@@ -78,8 +78,6 @@ def _schema(annotation: Any) -> CoreSchema:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation in _SCALARS:
         return _SCALARS[annotation]
-    if origin in (Annotated, NotRequired, Required):
-        return _schema(arguments[0])
     if origin in (Union, types.UnionType):
         return core_schema.union_schema([_schema(one) for one in arguments])
     if origin is Literal:

@@ -155,13 +155,8 @@ class Review(OfCase):
         return f"labels changed on {' '.join(changed)}" if changed else "labels confirmed"
 
     def reply(self) -> dict[str, Any]:
-        """Value that resumes a graph waiting for this review.
-
-        Raises:
-            ValueError: The review says nothing of labels.
-        """
-        if self.labels is None:
-            raise ValueError(f"the review of case {self.case_id!r} has no labels")
+        """Value that resumes a graph waiting for this review, which has labels."""
+        assert self.labels is not None
         return {"reviewer": self.reviewer, "reviewed_at": self.reviewed_at, "labels": dict(self.labels)}
 
 

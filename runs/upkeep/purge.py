@@ -194,11 +194,8 @@ def _without_sentences(value: Any) -> Any:
 
 
 def _reviews(run: RunFolder, ids: Collection[str], made: Purge) -> Iterator[bytes]:
-    path = run.path / REVIEWS
-    if not path.exists():
-        return
     lines = {line["case_id"]: line for line in run.cases()}
-    for raw in path.read_bytes().splitlines(keepends=True):
+    for raw in (run.path / REVIEWS).read_bytes().splitlines(keepends=True):
         if not raw.endswith(b"\n"):
             return
         review = Review.model_validate_json(raw)

@@ -38,8 +38,6 @@ def fixed_layout_grammar(schema: JsonSchema) -> str | None:
     properties = schema.get("properties", {})
     if not properties or any(_choices(value) is None for value in properties.values()):
         return None
-    if any("enum" not in value and len(_choices(value) or ()) > MAX_CHOICES for value in properties.values()):
-        return None
     rules: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
     parts = []
@@ -109,8 +107,4 @@ def _part(name: str, value: Any, keywords: Collection[str]) -> Any:
     if name in ("properties", "$defs") and isinstance(value, dict):
         # These keys are the user's names, not keywords.
         return {key: _part("", part, keywords) for key, part in value.items()}
-    if isinstance(value, dict):
-        return without_keywords(value, keywords)
-    if isinstance(value, list):
-        return [_part("", part, keywords) for part in value]
-    return value
+    return without_keywords(value, keywords) if isinstance(value, dict) else value

@@ -276,8 +276,8 @@ class Pool:
 
     def _refuse(self, lot: _Lot, number: int, failure: CallError) -> None:
         """No batch was made: the calls have failed."""
-        self._report(f"batches: {failure}; {plural(len(lot.rows), 'call')} of it failed")
         calls = self._journal.batches.fail_rest(number, failure)
+        self._report(f"batches: {failure}; {plural(calls, 'call')} of it failed")
         self._journal.batches.finish(number, "refused", {"failed": calls})
         self._desk.settle_unsent(lot.backend, lot.wanted)
 

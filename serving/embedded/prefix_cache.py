@@ -58,9 +58,6 @@ class PrefixCache:
         while len(self._blocks) > self._max_blocks:
             self._blocks.popitem(last=False)
 
-    def clear(self) -> None:
-        self._blocks.clear()
-
     def _touch(self, keys: Sequence[bytes]) -> None:
         # Last block first, so that the end of a sequence is dropped before its beginning: a block whose
         # beginning is gone can never be found again.

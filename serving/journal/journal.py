@@ -510,8 +510,6 @@ def errors_of(path: Path, hint: str = "") -> Iterator[None]:
         raise JournalError(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise JournalDamaged(f"{path}: {error}{hint}") from error
-    except sqlite3.Error as error:
-        raise JournalError(f"{path}: {error}") from error
     except OSError as error:
         raise JournalError(f"{error.filename or path}: {error.strerror or error}") from error
 

@@ -144,6 +144,7 @@ def test_cases_around_an_invalid_one_are_read(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("", "line 1, column 1: no element found"),
+        ("no XML", "line 1, column 1: Start tag expected"),
         ("<annotations>\n<case id='1'></annotations>", "line 2, column 28: Opening"),
         ("<annotations><case id='1'>", "Premature end of data"),
         (

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 from storage import copies
 from storage.copies import PREFIX, fetch, fetch_by, folder_of, place_of, remove_copies, url_of
 from storage.errors import InputError
+from storage.files import allow_files
 from storage.url_names import name_of, with_urls
 from tests.evigraph import ROOT
 
@@ -147,3 +151,42 @@ def test_everything_is_fetched_once_and_what_failed_again() -> None:
     assert there.exists() and not none.exists()
     fetch(Path("cases.xml"))
     assert len(asked) == 3
+
+
+def test_a_full_disk_is_named_and_a_thread_may_fetch() -> None:
+    def fill(*_: object) -> bool:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    fetch_by(fill)
+    there = place_of("s3://bucket/cases.xml")
+    with pytest.raises(InputError, match=r"s3://bucket/cases\.xml: cannot be copied to .*: No space left"):
+        fetch(there)
+
+    def copy(url: str, target: Path) -> bool:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return bool(target.write_text(url))
+
+    fetch_by(copy)
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(fetch, there).result()
+    assert there.read_text() == "s3://bucket/cases.xml"
+
+
+@pytest.mark.parametrize(
+    ("limits", "wanted"),
+    [
+        ((10, 50), (30, 50)),
+        ((10, 20), (20, 20)),
+        ((10, resource.RLIM_INFINITY), (30, resource.RLIM_INFINITY)),
+        ((30, 50), None),
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), None),
+    ],
+)
+def test_as_many_files_are_open_at_once_as_the_system_allows(
+    monkeypatch: pytest.MonkeyPatch, limits: tuple[int, int], wanted: tuple[int, int] | None
+) -> None:
+    made: list[tuple[int, int]] = []
+    monkeypatch.setattr("storage.files.resource.getrlimit", lambda _: limits)
+    monkeypatch.setattr("storage.files.resource.setrlimit", lambda _, given: made.append(given))
+    allow_files(30)
+    assert made == ([] if wanted is None else [wanted])

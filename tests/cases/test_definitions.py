@@ -83,6 +83,7 @@ def test_an_unknown_name_gets_the_nearest_or_all(kind: DefinitionKind, name: str
         ("rows: [{sise: 1}]", "unknown field 'rows.0.sise'; did you mean 'size'?"),
         ("wheel: {xyz: 1}", "unknown field 'wheel.xyz'; known: size"),
         ("colour: green", "a green toy needs a spare wheel"),
+        ("# " + "x" * (1 << 20), "is longer than 1 MB"),
     ],
 )
 def test_faults_name_the_field(kind: DefinitionKind, tmp_path: Path, text: str, fault: str) -> None:
@@ -100,6 +101,7 @@ def test_overrides_reach_sections_that_were_not_there(kind: DefinitionKind) -> N
     [
         ("wheel.sise", "did you mean 'size'"),
         ("colour.x", "'colour' is not a section"),
+        ("colour.x.y", "'colour' is not a section"),
         ("a.b", "unknown field 'a'"),
     ],
 )

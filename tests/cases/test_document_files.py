@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cases.documents import Document, Skipped
-from cases.formats.document_files import read_documents_jsonl
+from cases.formats.document_files import find_documents, read_documents_jsonl
+from storage.errors import InputError
 from storage.files import Meter
 
 
@@ -87,6 +88,18 @@ def test_reading_goes_on_after_so_many_records(tmp_path: Path) -> None:
     assert read(path, 1) == read(path)[1:]
     assert read(path, 2) == read(path)[2:]
     assert read(path, 3) == []
+
+
+def test_a_folder_gives_its_files_of_documents_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no file of documents in this folder \(\.xml"):
+        find_documents([tmp_path])
+    for name in ("b.XML.gz", "a.jsonl", ".c.jsonl", "notes.txt"):
+        (tmp_path / name).touch()
+    found = (tmp_path / "a.jsonl", tmp_path / "b.XML.gz")
+    assert find_documents([tmp_path, tmp_path / "a.jsonl"]) == found
+    for name, fault in (("notes.txt", "documents are read from"), ("gone", "no such file or folder")):
+        with pytest.raises(InputError, match=fault):
+            find_documents([tmp_path / name])
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no gzip"])

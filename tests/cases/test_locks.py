@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.disks import Disk, find_disk
+from storage.disks import Disk, disk_of, find_disk
 from storage.locks import FileLock, LockedError, is_locked
 from tests.broken_locks import NO_LOCK, NO_OP, broken_flock
 
@@ -92,7 +92,10 @@ def test_one_of_many_has_the_lock(
         with pytest.raises(LockedError):
             FileLock(tmp_path / ".lock")
     lock.close()
-    FileLock(tmp_path / ".lock").close()
+    assert not is_locked(tmp_path / ".lock")
+    with FileLock(tmp_path / ".lock") as again:
+        assert isinstance(again, FileLock) and is_locked(tmp_path / ".lock")
+    assert not is_locked(tmp_path / ".lock")
 
 
 def test_a_process_of_another_machine_is_never_taken_for_ended(
@@ -104,6 +107,20 @@ def test_a_process_of_another_machine_is_never_taken_for_ended(
     monkeypatch.setattr("socket.gethostname", lambda: "node-8")
     with pytest.raises(LockedError, match=f"process {os.getpid()} on node-7 is writing since"):
         FileLock(tmp_path / ".lock")
+    lock.close()
+
+
+@pytest.mark.parametrize("change", [{"space": "pid:[1]"}, {"pid": "7"}])
+def test_a_process_of_another_container_is_never_taken_for_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", no_op)
+    lock = FileLock(tmp_path / ".lock")
+    (owner,) = tmp_path.glob(".lock.owner-*")
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), "begun": "before"}))
+    assert not is_locked(tmp_path / ".lock")
+    owner.write_text(json.dumps({**json.loads(owner.read_text()), **change}))
+    assert is_locked(tmp_path / ".lock")
     lock.close()
 
 
@@ -173,6 +190,8 @@ def test_disks_are_told_by_their_mounts(path: str, kind: str, network: bool, loc
     assert (disk.kind, disk.network, disk.locks) == (kind, network, locks)
 
 
-def test_without_a_list_of_mounts_a_disk_is_of_this_machine() -> None:
+def test_without_a_list_of_mounts_a_disk_is_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_disk("nonsense\n", Path("/")) == Disk("")
     assert not Disk("").network
+    monkeypatch.setattr("storage.disks._MOUNTS", Path("/nowhere"))
+    assert disk_of(Path("/")) == Disk("")

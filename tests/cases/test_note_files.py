@@ -92,6 +92,13 @@ PAST MEDICAL HISTORY
             ["Na\tK\tCr", "03/01\t131\t5.2\t2.1 (columns: Na, K, Cr)"],
         ),
         ("Sodium   potassium   ok\nhigh   low   fine", ["Sodium   potassium   ok", "high   low   fine"]),
+        ("Stool cultured (c. diff) today", ["Stool cultured (c. diff) today"]),
+        ("Seen today. [**Last Name**] agreed.", ["Seen today.", "[**Last Name**] agreed."]),
+        (
+            "By [**Initial (NamePattern1) **]. [**Last Name**]",
+            ["By [**Initial (NamePattern1) **]. [**Last Name**]"],
+        ),
+        ("Afebrile. - No cough. --", ["Afebrile.", "- No cough."]),
         (" \n---\n", []),
     ],
 )
@@ -176,6 +183,8 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
     for name, encoding in (("a.txt", "cp1252"), ("b.txt", "utf-16")):
         (case,) = import_notes([tmp_path / name], question="Why?", encoding=encoding).cases
         assert case.sentences[0].text == "Café."
+    with pytest.raises(InputError, match="no encoding 'utf-9'"):
+        read_note(tmp_path / "a.txt", "utf-9")
 
 
 @pytest.mark.parametrize(
@@ -209,6 +218,8 @@ def test_files_of_windows_are_read_where_they_say_so(tmp_path: Path) -> None:
         ("t.csv", 'id,note\n1,"a\nb"\n1,c\n', "t.csv: line 4: case id '1' is also used by"),
         ("t.csv", 'id,note\n1,"a\n', "t.csv: line 2: not CSV"),
         ("t.csv", "id,note\na\x1b[2J,One.\n", "'a\ufffd[2J' is not a valid case id"),
+        ("t.csv", f"id,note\n{'x' * 129},One.\n", "t.csv: line 2: case id of 129 characters. At most 128"),
+        ("\udcff.txt", "One.", "its name is not UTF-8, so it makes no case id"),
         ("t.pdf", "x", "t.pdf: cannot be read as a PDF"),
         ("t.jsonl", "{}", "t.jsonl: is a case file already"),
     ],
@@ -305,6 +316,17 @@ def test_a_missing_extra_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(InputError, match=r"needs an extra. pip install -e '\.\[documents\]'"):
         read_note(tmp_path / name)
+
+
+def test_a_folder_without_notes_and_a_word_file_that_unpacks_without_end_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="no note in this folder"):
+        import_notes([tmp_path])
+    word(tmp_path / "w.docx")
+    monkeypatch.setattr("cases.formats.office_files._MAX_UNPACKED", 1 << 10)
+    with pytest.raises(InputError, match="unpacks to more than"):
+        read_note(tmp_path / "w.docx")
 
 
 def test_a_scan_and_a_protected_file_are_refused(tmp_path: Path) -> None:

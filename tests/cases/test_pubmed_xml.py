@@ -94,6 +94,16 @@ def test_a_bad_record_takes_no_other_with_it(tmp_path: Path, bad: str, fault: st
     assert skipped.place == f"{path}: record 2, line 17"
 
 
+def test_a_record_that_never_ends_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cases.formats.pubmed_xml.MAX_LINE_BYTES", 1 << 20)
+    endless = article(1).partition("</PubmedArticle>")[0].replace("It healed.", "It healed.\n" * 300_000)
+    path = written(tmp_path / "p.xml", endless, article(2).rpartition("</PubmedArticle>")[0])
+    assert read(path) == [
+        Skipped(f"{path}: record {number}, line {line}", "has no </PubmedArticle>", "unreadable")
+        for number, line in ((1, 4), (2, 300_016))
+    ]
+
+
 def test_a_record_without_title_and_abstract_is_empty(tmp_path: Path) -> None:
     bare = "<PubmedArticle><MedlineCitation><PMID>8</PMID></MedlineCitation></PubmedArticle>"
     (found,) = read(written(tmp_path / "p.xml", bare))
@@ -124,6 +134,8 @@ def test_a_cut_file_keeps_the_records_before(tmp_path: Path) -> None:
     assert all(isinstance(one, Document) for one in before)
     assert isinstance(end, Skipped)
     assert (end.reason, end.fault) == ("damaged file", "the file is cut off")
+    assert read(path, len(before)) == [end]
+    assert read(path, len(before) + 1) == []
 
 
 def test_a_file_of_something_else_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cases.load import find_cases
 from cases.scans import ScanRecord, digests, keep_scan, keep_scans_of_parts, now, scan_of, unscanned
+from storage.errors import InputError
 from tests.evigraph import write_cases
 
 
@@ -59,6 +60,11 @@ def test_a_damaged_record_is_none(tmp_path: Path, state: Path, content: str) -> 
     other = record(cases).model_copy(update={"sha256": "0" * 64}).model_dump_json()
     (state / f"{made.sha256}.json").write_text(other)
     assert unscanned(find_cases([cases])) == [cases]
+
+
+def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone\.xml: No such file"):
+        scan_of(tmp_path / "gone.xml")
 
 
 def test_parts_of_scanned_files_are_scanned_and_parts_of_others_are_not(tmp_path: Path) -> None:

@@ -85,6 +85,21 @@ def test_what_is_no_shard_is_refused(text: str, fault: str) -> None:
         parse_shard(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [("7-1", "write the smaller id first"), ("1-1000001", "is not a range"), (" , ", "names no case")],
+)
+def test_what_names_no_case_is_refused(text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        parse_case_ids(text)
+
+
+def test_a_selection_is_told_by_its_flags() -> None:
+    words = "to 2 ids (--case-ids), to 1 case (--limit), to shard 1/3 (--shard)"
+    assert Selection(("7", "8"), 1, Shard(1, 3)).words == words
+    assert Selection().words == ""
+
+
 def test_a_file_has_an_id_a_line_as_it_stands(tmp_path: Path) -> None:
     path = tmp_path / "ids.txt"
     path.write_text("1-3\n\n a b,c \n1-3\n")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runs.record.folder import CASES
-from storage.private import _unnamed
+from storage.private import _unnamed, write_private
 from tests.evigraph import evigraph, write_cases, write_recipe
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
@@ -110,6 +110,16 @@ def chunks():
 
 write_atomically(Path(sys.argv[1]), chunks())
 """
+
+
+def test_a_system_without_files_without_a_name_has_them_for_their_owner_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE")
+    assert _unnamed(tmp_path) is None
+    write_private(tmp_path / "a.json", b"text")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert ((tmp_path / "a.json").read_bytes(), (tmp_path / "a.json").stat().st_mode & OTHERS) == (b"text", 0)
 
 
 def test_a_kill_in_the_middle_of_a_file_leaves_nothing(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def test_a_dry_run_changes_nothing_and_a_purge_lists_what_it_deleted(tmp_path: P
     shown = evigraph("purge", "run", "--dry-run", folder=tmp_path)
     assert "texts of 2 cases would be removed from these files:" in shown.out
     assert f"{sizes['cases.jsonl']:,}  cases.jsonl" in shown.out
+    assert "no case 'k9'" in evigraph("purge", "run", "k9", folder=tmp_path).line
     assert {path: path.read_bytes() for path in before} == before
     assert evigraph("export", "run", "--inspect", folder=tmp_path).code == 0
     purged = evigraph("purge", "run", "--yes", folder=tmp_path)

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from cases.records import Intent
+from retrieval.embeddings import connect_embedder
+from retrieval.pools.pool import DemonstrationPool
 from runs.record.folder import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases, write_recipe
 
@@ -101,6 +104,24 @@ def test_show_marks_the_labels_of_citations(tmp_path: Path) -> None:
     assert " 2  -      essential" in shown
 
 
+def test_an_intent_that_a_model_does_not_find_is_counted(tmp_path: Path) -> None:
+    labelled = [case(id_, labels={"1": "essential", "2": "not-relevant"}) for id_ in ("a", "b")]
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps(one) + "\n" for one in labelled))
+    found = {"primary": "prognosis_severity", "secondary": "none", "risk_level": "high"}
+    replies = [{"role": "classify", "case": "a", "reply": found}, {"role": "classify", "reply": "no form"}]
+    (tmp_path / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    ended = evigraph(
+        *("demos", "build", "pool.jsonl", "--to", "pool", *LEXICAL, "--model", "scripted:replies.jsonl"),
+        folder=tmp_path,
+    )
+    assert ended.code == 0, ended.err
+    assert "2 demonstrations (1 without an intent) in pool" in ended.out
+    assert "classifying the intents of 2 cases" in ended.err
+    pool = DemonstrationPool(tmp_path / "pool", connect_embedder("lexical:256"))
+    assert pool.case("a").gold.intent == Intent("prognosis_severity", None, "high")
+    assert pool.case("b").gold.intent is None
+
+
 def test_a_run_of_another_system_has_no_weak_labels(folder: Path, tmp_path: Path) -> None:
     write_recipe(tmp_path)
     write_cases(tmp_path / "cases.jsonl", 1)
@@ -128,6 +149,18 @@ def test_a_key_of_people_is_not_written_over(folder: Path) -> None:
     assert ended.code == 2
     assert "people.json: exists, and holds more than weak labels" in ended.line
     assert (folder / "people.json").read_text() == by_people
+    (folder / "letter.json").write_text("Dear Ann")
+    ended = evigraph("demos", "label", "run", "--to", "letter.json", folder=folder)
+    assert ended.code == 2 and "letter.json: exists, and holds more" in ended.line
+
+
+@pytest.mark.parametrize(
+    ("one", "reason"), [("people", "no case was without labels of people"), ("none", "1 case failed")]
+)
+def test_a_run_that_has_labelled_nothing_says_why(folder: Path, one: str, reason: str) -> None:
+    label_run(folder, "cases.jsonl", "--case-ids", one, "--out", f"of-{one}")
+    ended = evigraph("demos", "label", f"of-{one}", "--to", "nothing.json", folder=folder)
+    assert ended.code == 2 and f"no weak labels in this run: {reason}; see: evigraph show" in ended.line
 
 
 def test_a_key_of_weak_labels_is_written_anew(folder: Path) -> None:

@@ -50,6 +50,13 @@ async def test_a_reply_that_ends_with_its_line_of_labels_is_not_called_empty(ben
     assert "it has no answer after its line of ids" in quoted and "empty" not in quoted
 
 
+async def test_a_reply_that_stays_without_an_answer_fails(bench: Bench) -> None:
+    result, _ = await run(bench, ["Essential: 1", "Essential: 1"])
+    assert result.line["error"]["class"] == "invalid_output"
+    assert result.line["error"]["message"] == "the reply has no answer"
+    assert result.line["usage"]["calls"] == 2
+
+
 async def test_what_is_cited_counts_where_no_line_of_labels_comes(bench: Bench) -> None:
     result, _ = await run(bench, "It fell. |2|", answer={"corrections": 0})
     assert [id_ for id_, label in result.line["labels"].items() if label == "essential"] == ["2"]

@@ -19,8 +19,9 @@ from graph.recipe import (
 )
 from graph.system import find_system
 from graph.tamu import SYSTEM, TamuRecipe
+from nodes.core.recipe import Recipe
 from nodes.evidence.calibration import settled_reply
-from nodes.evidence.settings import EvidenceSettings
+from nodes.evidence.settings import EvidenceSettings, ReviewSettings
 from prompts import load_prompts
 from ranking.cutoffs import FixedThreshold, TopK
 from tests.prompts.versions import ONE_MESSAGE, replaced
@@ -123,6 +124,21 @@ def test_only_prompts_that_are_used_have_to_ask_for_ids(tmp_path: Path) -> None:
 def test_a_recipe_needs_a_system() -> None:
     with pytest.raises(RecipeError, match=r"recipe mine\.yaml: system: "):
         make_recipe({}, "mine.yaml")
+    with pytest.raises(RecipeError, match=r"recipe mine\.yaml: unknown system 'tanu'; did you mean 'tamu'\?"):
+        make_recipe({"system": "tanu"}, "mine.yaml")
+
+
+def test_a_node_reads_the_one_section_of_its_kind() -> None:
+    class Twice(Recipe):
+        first: ReviewSettings = ReviewSettings()
+        second: ReviewSettings = ReviewSettings()
+
+    recipe = Twice(system="twice")
+    with pytest.raises(LookupError, match="recipes of 'twice' have several sections of ReviewSettings"):
+        recipe.section(ReviewSettings)
+    with pytest.raises(LookupError, match="recipes of 'twice' have no EvidenceSettings"):
+        recipe.section(EvidenceSettings)
+    assert recipe.labels_evidence and recipe.answers and not recipe.waits_for_people
 
 
 @pytest.mark.parametrize("name", RECIPES.packaged_names())

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from graph.note_resources import Pool, PoolRecipe
 from graph.recipe import RecipeError, make_recipe
 from graph.resource import Opened, Record, Resource, ResourceRequest, open_resources
 from graph.system import System, find_system, systems
 from nodes.core.recipe import Recipe
 from runs.execute.assemble import recorded_places
 from runs.record.manifest import Inputs, Manifest, differences
+from tests.nodes.builders import case, gold, pool_of
 
 FOLDER = Path("here")
 
@@ -90,6 +92,23 @@ async def test_a_pool_that_no_prompt_shows_is_refused() -> None:
     with pytest.raises(RecipeError) as caught:
         await open_resources(find_system("tamu").resources, asked)
     assert str(caught.value) == "recipe mine: its prompts show no demonstrations; leave --demos out"
+
+
+async def test_a_listed_demonstration_that_the_pool_has_not_is_refused(tmp_path: Path) -> None:
+    pool = await pool_of(tmp_path, case("p1", gold=gold()))
+    values = {
+        "system": "tamu",
+        "embedding": "lexical:256",
+        "evidence": {"demonstrations": 2, "demonstrations_from": ["p9", "p1"]},
+    }
+    asked = ResourceRequest(make_recipe(values, "mine"), "mine", {"demos": pool.folder})
+    with pytest.raises(RecipeError, match=r"evidence\.demonstrations_from: the pool .* no case 'p9'"):
+        await open_resources(find_system("tamu").resources, asked)
+
+
+def test_a_recipe_with_a_pool_shows_demonstrations_unless_it_says_otherwise() -> None:
+    assert Pool().reads(PoolRecipe(system="mine", embedding="lexical:256")) == "lexical:256"
+    assert Pool().reads(Recipe(system="mine")) is None
 
 
 POOL = {"folder": "pool", "sha256": "a", "embedder": "lexical:256", "count": 3}

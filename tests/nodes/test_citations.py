@@ -54,6 +54,11 @@ def test_a_citation_belongs_to_the_sentence_that_it_stands_in_or_behind(
     assert [sentence.cited for sentence in read_citations(text, SHOWN).sentences] == cited
 
 
+@pytest.mark.parametrize(("blanks", "cited"), [(199, ["1"]), (200, [])])
+def test_pipes_far_apart_are_text(blanks: int, cited: list[str]) -> None:
+    assert sorted(read_citations(f"He fell |{' ' * blanks}1|.", SHOWN).cited) == cited
+
+
 def test_what_was_not_shown_is_dropped_and_named() -> None:
     read = read_citations("He fell |9, 1|. He rose |8|.", SHOWN)
     assert (sorted(read.cited), read.unknown, read.malformed) == (["1"], ("9", "8"), 0)

@@ -1,14 +1,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from cases.records import INTENTS
 from nodes.core.failure import NodeFailure
-from nodes.question.classify_intent import classify_intent, fallback_intent, parse_intent
-from serving.protocol.errors import ErrorClass, InvalidReply
-from tests.nodes.builders import Bench, asked, failing, flags, in_turn, intent, run_node, script
+from nodes.question.classify_intent import classify_intent, fallback_intent, likely_intent, parse_intent
+from ranking.encoding.vectors import Vectors
+from retrieval.embeddings import LexicalEmbedder
+from retrieval.pools.pool import DemonstrationPool
+from serving.protocol.errors import CallError, ErrorClass, InvalidReply
+from tests.nodes.builders import (
+    PRIMARY,
+    Bench,
+    asked,
+    case,
+    failing,
+    flags,
+    gold,
+    in_turn,
+    intent,
+    pool_of,
+    run_node,
+    script,
+)
 
 STATE = {"case_id": "q"}
 UNCLASSIFIED = {"primary": None, "secondary": None, "risk_level": "moderate"}
@@ -51,6 +69,21 @@ def test_the_rescue_keeps_what_is_known() -> None:
 @pytest.mark.parametrize("value", [{}, [], 3, None, {"primary": {}}])
 def test_the_rescue_survives_odd_values(value: object) -> None:
     assert fallback_intent(json.dumps({"primary": value, "risk_level": value})) == UNCLASSIFIED
+
+
+class Down(LexicalEmbedder):
+    async def aembed(self, texts: Sequence[str]) -> Vectors:
+        raise CallError("connection", "no embedder")
+
+
+async def test_a_dry_run_takes_the_intent_of_the_nearest_other_case(tmp_path: Path) -> None:
+    pool = await pool_of(tmp_path, case("p1", gold=gold()))
+    down = {"demonstrations": DemonstrationPool(pool.folder, Down(256))}
+    assert await likely_intent(case(), {"demonstrations": pool}) == {}
+    other = case(note=["Another note."], narrative="Another.")
+    assert await likely_intent(other, {"demonstrations": pool}) == {"primary": PRIMARY, "secondary": "none"}
+    assert await likely_intent(other, down) == {}
+    assert await likely_intent(other, {}) == {}
 
 
 async def test_a_usable_reply_is_the_intent(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cases.biomedical import QuestionType
-from nodes.answer.exact_reply import Exact, exact_reply, normalise
+from nodes.answer.exact_reply import Exact, ExactSettings, exact_reply, normalise
 from serving.protocol.errors import InvalidReply
 from tests.nodes.biomedical_builders import says
 
@@ -53,6 +53,8 @@ def test_a_reply_in_words_is_read_only_after_the_correction() -> None:
         ('"aspirin"', "aspirin"),
         ("\u201caspirin\u201d", "aspirin"),
         ("'aspirin'", "aspirin"),
+        ('aspirin"', "aspirin"),
+        ("3.5\u201d", "3.5"),
         ("  low   dose aspirin ", "low dose aspirin"),
         ("5-HT", "5-HT"),
         ("1,25-dihydroxyvitamin D", "1,25-dihydroxyvitamin D"),
@@ -60,10 +62,20 @@ def test_a_reply_in_words_is_read_only_after_the_correction() -> None:
         ("2.5 mg", "2.5 mg"),
         ("Crohn's disease", "Crohn's disease"),
         ("3'", "3'"),
+        ('"a"b"', 'a"b'),
     ],
 )
 def test_bullets_numbers_and_quotes_are_stripped_and_names_are_not(text: str, entry: str) -> None:
     assert normalise([text], 5, None) == [entry]
+
+
+@pytest.mark.parametrize(
+    ("values", "temperature"), [({}, 0.0), ({"votes": 2}, 0.7), ({"votes": 2, "temperature": 0.0}, 0.0)]
+)
+def test_several_votes_are_sampled_unless_the_recipe_has_a_temperature(
+    values: dict[str, Any], temperature: float
+) -> None:
+    assert ExactSettings.model_validate(values).sampled_at == temperature
 
 
 def test_entries_are_parted_at_lines_and_semicolons_and_repeated_ones_dropped() -> None:

@@ -43,7 +43,7 @@ def test_alternatives_that_begin_either_label_are_held_against_each_other() -> N
         # What begins neither label is left out, and so is what begins both.
         [
             *plain('{"1":'),
-            token(' "n', 0.1, __e=0.3, __=0.3, __sup=0.2, __essentially=0.1),
+            token(' "n', 0.1, __e=0.3, __=0.3, __sup=0.2, __essentially=0.1, xe=0.1),
             *plain('ot-essential"}'),
         ],
         # The token itself may be among the likeliest.

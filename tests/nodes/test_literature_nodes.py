@@ -143,9 +143,9 @@ def explained(words: str, passages_read: str = "SR-") -> dict[str, Any]:
 
 
 async def test_an_explanation_cites_only_what_it_was_shown(bench: Bench) -> None:
-    context = literature_context(bench, answer="It helps [1]. It is cheap [3]. It is old [8].")
+    context = literature_context(bench, answer="It helps [1]. It is cheap [3]. It is old [8] [see 9].")
     update = await run_node(explain_verdict, explained("Text."), context)
-    assert update["explanation"] == "It helps [1]. It is cheap. It is old."
+    assert update["explanation"] == "It helps [1]. It is cheap. It is old [see 9]."
     assert (facts(update)["cited"], facts(update)["unknown_citations"]) == (["1"], 2)
     assert update["decisions"][0]["flags"] == ["unknown_citations"]
 

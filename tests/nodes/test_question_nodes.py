@@ -191,6 +191,9 @@ async def test_a_small_window_drops_shots_first_and_then_snippets(bench: Bench) 
     assert flags(tight) == {"dropped_demonstrations", "dropped_snippets"}
     with pytest.raises(NodeFailure, match="even with one snippet alone"):
         await exactly(question_context(bench, context_length=120, **values), snippets=texts)
+    with pytest.raises(NodeFailure, match="longer than the context window") as caught:
+        await exactly(question_context(bench, context_length=60, **values), snippets=[])
+    assert caught.value.error_class == "context_length"
 
 
 async def count(context: Context, type_: QuestionType, *answers: Any) -> Any:

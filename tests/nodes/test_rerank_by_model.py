@@ -27,13 +27,20 @@ STATE = {"case_id": "q", "found_documents": found(*DOCUMENTS), "cross_encoder_ra
 async def reranked(bench: Bench, label: Answering, kept: int = 3, **settings: Any) -> dict[str, Any]:
     context = search_context(bench, label=label, kept=kept, llm_rerank=True, **settings)
     update = await run_node(rerank_by_model, STATE, context)
-    return {"ids": ids(update["llm_ranking"]), "flags": flags(update), "facts": facts(update)}
+    (decided,) = update["decisions"]
+    return {
+        "ids": ids(update["llm_ranking"]),
+        "flags": flags(update),
+        "facts": facts(update),
+        "because": decided["because"],
+    }
 
 
 async def test_the_order_of_the_model_is_taken(bench: Bench) -> None:
     told = await reranked(bench, order(5, 1, 3))
     assert told["ids"] == ["d5", "d1", "d3"]
     assert told["flags"] == set()
+    assert told["because"] == "the best 3 of 6 documents, asked for in 1 prompt"
 
 
 @pytest.mark.parametrize(
@@ -52,16 +59,20 @@ async def test_a_reply_is_mended_and_filled_in_the_order_before(
     told = await reranked(bench, reply)
     assert told["ids"] == expected
     assert len(told["facts"]["unknown_ids"]) == unknown
+    assert (f"; {unknown} unknown and " in told["because"]) == bool(unknown)
+    assert ("were filled in the order of" in told["because"]) == bool(told["facts"]["padded"])
     assert ("mended_ranking" in told["flags"]) == bool(unknown)
 
 
 @pytest.mark.parametrize(
-    "label", [failing("timeout"), "I cannot tell.", order(), order(77), '{"ranking": 3}']
+    "label",
+    [failing("timeout"), "I cannot tell.", "They are [2, and 1].", order(), order(77), '{"ranking": 3}'],
 )
 async def test_without_an_order_that_of_the_cross_encoder_stands(bench: Bench, label: Answering) -> None:
     told = await reranked(bench, label)
     assert told["ids"] == ["d1", "d2", "d3"]
     assert told["flags"] == {"failed_ranking"}
+    assert told["because"].startswith("kept the order of ")
 
 
 async def test_a_candidate_is_a_number_a_title_and_the_beginning_of_an_abstract(bench: Bench) -> None:
@@ -101,7 +112,27 @@ async def test_a_prompt_that_is_too_long_shows_fewer_documents(bench: Bench) -> 
 async def test_a_prompt_without_room_for_two_documents_leaves_the_order(bench: Bench) -> None:
     told = await reranked(bench, order(2, 1), max_tokens=16, context_length=100)
     assert told["ids"] == ["d1", "d2", "d3"]
-    assert "failed_ranking" in told["flags"]
+    assert told["facts"]["failed_windows"][0].startswith("context_length: ")
+    one = await reranked(bench, order(2, 1), max_tokens=16, context_length=155)
+    assert one["facts"]["failed_windows"] == ["context_length: the prompt has no room for two documents"]
+
+
+async def test_one_document_is_in_order_without_a_prompt(bench: Bench) -> None:
+    context = search_context(bench, label=order(1), kept=3, llm_rerank=True)
+    update = await run_node(rerank_by_model, {**STATE, "cross_encoder_ranking": ranking("d4")}, context)
+    assert (ids(update["llm_ranking"]), asked(context)) == (["d4"], [])
+    assert update["decisions"][0]["because"] == "nothing to order in 1 document"
+
+
+async def test_a_window_without_an_order_is_counted(bench: Bench) -> None:
+    told = await reranked(
+        bench,
+        lambda call: order(2, 1) if "Word1" in call.prompt[-1][1] else "None.",
+        window=4,
+        step=2,
+        kept=2,
+    )
+    assert told["because"].endswith("; 1 prompts gave no order")
 
 
 async def test_a_scripted_model_makes_up_an_order(bench: Bench) -> None:
@@ -131,6 +162,8 @@ def test_windows_slide_from_the_end_to_the_front(
 def test_windows_that_would_lose_what_the_one_before_put_first_are_refused() -> None:
     with pytest.raises(ValidationError, match="kept 10 is above window 12 less step 4"):
         DocumentSettings(llm_rerank=True, window=12, step=4)
+    with pytest.raises(ValidationError, match="step 13 is above window 12: documents would be left out"):
+        DocumentSettings(window=12, step=13)
     DocumentSettings(llm_rerank=True, window=12, step=4, kept=8)
 
 

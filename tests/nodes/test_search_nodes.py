@@ -201,6 +201,8 @@ async def test_snippets_are_sentences_with_their_exact_place(bench: Bench) -> No
     for snippet in (best, third):
         assert ABSTRACT[snippet["begin"] : snippet["end"]] == snippet["text"]
     assert "text" not in facts(update)["snippets"][0]
+    bare = {**state, "found_documents": found(Document("one", "", " ", 2010))}
+    assert flags(await run_node(select_snippets, bare, search_context(bench))) == {"no_snippets"}
 
 
 async def test_without_a_cross_encoder_bm25_chooses_snippets(bench: Bench) -> None:

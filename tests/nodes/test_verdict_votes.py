@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from nodes.reading.aggregate_verdict import AGGREGATE_VERDICT
 from nodes.reading.verdict_votes import count_readings, is_tied, majority, measure_disagreement, weigh
 from nodes.retrieval.document_records import Reading
 from tests.nodes.literature_builders import read_as
@@ -26,6 +27,14 @@ from tests.nodes.literature_builders import read_as
 def test_the_majority_follows_the_papers_tie_rules(letters: str, two: str, three: str) -> None:
     votes = weigh(read_as(letters), "count")
     assert (majority(votes, 2), majority(votes, 3)) == (two, three)
+
+
+def test_counts_are_told_in_words_and_those_of_a_failed_case_are_not() -> None:
+    cell = AGGREGATE_VERDICT.columns["readings"].cell
+    counts = {"supports": 2, "refutes": 1, "neutral": 0, "missing": 3}
+    assert cell({"reading_counts": counts}) == "2 for, 1 against, 0 neither, 3 missing"
+    assert cell({"reading_counts": {**counts, "missing": 0}}) == "2 for, 1 against, 0 neither"
+    assert cell({"reading_counts": None}) == ""
 
 
 def test_a_sure_reading_outweighs_two_unsure_ones() -> None:

@@ -155,6 +155,14 @@ async def test_a_model_without_log_probabilities_is_asked_for_a_label(bench: Ben
     assert asked(context, "verify")[0].schema_ is not None
 
 
+async def test_a_contradiction_goes_back_in_other_words(bench: Bench) -> None:
+    said = json.dumps({"support": "contradicted", "sentences": ["2"]})
+    context = checking(bench, said, weighs=False, rewrites=1)
+    update = await run_node(verify_answer, {**STATE, "answer": GOOD, "draft_answer": GOOD}, context)
+    (attempt,) = update["rejected_answers"]
+    assert attempt["faults"] == [f'"{GOOD}" is not supported by the record: the record says otherwise']
+
+
 def test_another_label_is_refused() -> None:
     with pytest.raises(InvalidReply, match="'support' must be one of supported, contradicted, not_stated"):
         parse_label('{"support": "true"}', ["1"])

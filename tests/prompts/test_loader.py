@@ -136,6 +136,8 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_correction_must_quote_the_faults(tmp_path: Path) -> None:
     version = replaced(tmp_path, "generate_answer", "${faults}", "something")
     assert "its correction must use ${faults}" in refused(version)
+    version = replaced(tmp_path / "without", "generate_answer", "correction: |\n ", "#")
+    assert refused(version).endswith("needs a 'correction' that quotes the ${faults}")
 
 
 def test_demonstration_text_needs_its_place(tmp_path: Path) -> None:

@@ -21,6 +21,15 @@ def test_what_says_more_than_it_shows_is_refused(tmp_path: Path, text: str) -> N
         read_yaml(file)
 
 
+def test_a_file_beyond_a_megabyte_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "long.yaml"
+    file.write_text("#" * (1 << 20))
+    assert read_yaml(file)[1] is None
+    file.write_text("#" * ((1 << 20) + 1))
+    with pytest.raises(PromptError, match=r"long\.yaml: is longer than 1 MB"):
+        read_yaml(file)
+
+
 def test_other_yaml_is_read(tmp_path: Path) -> None:
     file = tmp_path / "plain.yaml"
     file.write_text("a: &x text\nb: [*x, {c: 1}]")

@@ -14,6 +14,7 @@ from access.guard import TOKEN, new_token
 from cli.main import app
 from runs.record.audit import AUDIT, read_audit, record, record_start
 from runs.record.folder import CALLS, RunFolder
+from runs.record.manifest import RunError
 from serving.journal.journal import Journal
 from serving.policy import traffic
 from serving.policy.traffic import Traffic
@@ -206,6 +207,20 @@ def test_it_goes_on_after_a_line_that_a_power_cut_has_torn(tmp_path: Path) -> No
     record(tmp_path, "exported", what="tables")
     assert [line.number for line in read_audit(tmp_path) if line.fault] == [2]
     assert len(list(read_audit(tmp_path))) == 3
+
+
+def test_an_account_without_a_name_is_its_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runs.record.audit.os.getuid", lambda: 4_000_000_000)
+    record(tmp_path, "exported", what="tables")
+    assert lines(tmp_path)[0]["user"] == "4000000000"
+
+
+def test_a_log_that_is_no_file_or_is_missing_is_named(tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["audit", str(tmp_path)])
+    assert isinstance(ended.exception, RunError) and "no audit.jsonl here" in str(ended.exception)
+    (tmp_path / AUDIT).mkdir()
+    with pytest.raises(RunError, match=r"audit\.jsonl: cannot be read: Is a directory"):
+        list(read_audit(tmp_path))
 
 
 def test_what_a_killed_session_sent_is_taken_from_the_journal(run: Path, tmp_path: Path) -> None:

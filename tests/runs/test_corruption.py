@@ -194,6 +194,24 @@ def test_a_foreign_line_is_named_with_its_number(run: Path, line: str, tmp_path:
     assert shown.code == 2 and "cases.jsonl: line 3: it" in shown.line
 
 
+def test_a_cut_line_and_missing_files_of_a_finished_run_are_named_and_repaired(run: Path) -> None:
+    content = (run / CASES).read_bytes()
+    (run / CASES).write_bytes(content[:-1])
+    assert f"{run / CASES}: line 12 is cut off" in check(RunFolder(run)).faults
+    (run / CASES).unlink()
+    (run / TRACE).unlink()
+    (run / MANIFEST).unlink()
+    repaired = repair_run(run)
+    assert repaired.found.faults == [
+        f"{run}: no run here (run.json is missing)",
+        f"{run / CASES}: 12 of 12 ended cases are missing",
+    ]
+    assert repaired.resumable and RunFolder(run).manifest.counts.total == 0
+    assert ((run / CASES).read_bytes(), (run / TRACE).read_bytes()) == (b"", b"")
+    with pytest.raises(RunError, match=r"no run here \(run\.json is missing\)"):
+        repair_run(run / "forks")
+
+
 def test_the_command_names_repairs_and_ends_whole(run: Path, made: dict[str, Path], tmp_path: Path) -> None:
     assert evigraph("check", run, folder=tmp_path).out == "whole: 12 ended cases, 96 stored calls\n"
     text = (run / CASES).read_text()

@@ -17,6 +17,7 @@ from nodes.core.dry_run import DryCall
 from nodes.evidence.reply_forms import label_reply
 from nodes.question.classify_intent import INTENT_REPLY
 from nodes.question.interpret_question import QUESTION_REPLY, find_question_faults
+from nodes.reading.explain_verdict import EXPLANATION_REPLY
 from runs.execute.rehearsal import Foreseen, writer
 from serving.protocol.errors import CallError
 from serving.protocol.reply import JsonSchema
@@ -120,6 +121,11 @@ def test_an_alignment_cites_two_sentences_a_sentence() -> None:
 def test_exact_answers_fit_their_type(type_: QuestionType) -> None:
     reply = exact_reply(type_)
     assert reply.parse(writer_of("bioasq")(call(reply.schema), 0))
+
+
+def test_an_explanation_has_four_fifths_of_its_limit() -> None:
+    write = writer_of("timeaware", verdict={"explain": True, "max_words": 50})
+    assert len(write(call(None, name=EXPLANATION_REPLY), 0).split()) == 40
 
 
 def test_an_ideal_answer_has_four_fifths_of_its_own_limit() -> None:

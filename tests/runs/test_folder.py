@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from runs.record.folder import CASES, RunFolder, RunWriter
+from runs.record.found import Remarks, read_remarks
 from runs.record.manifest import SCHEMA_VERSION, Inputs, Manifest, RunError
+from runs.record.purged import PURGED, purged_of
+from serving.policy import gate
+from serving.policy.policy import HeldPolicy, Policy
 
 
 def a_manifest() -> Manifest:
@@ -121,6 +125,58 @@ def test_a_run_of_another_version_is_refused_in_one_line(tmp_path: Path, version
     message = str(caught.value)
     assert message.startswith(f"{tmp_path / 'run'}: written by {words} (schema {version}")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"inputs": {"paths": 7}}, "inputs.paths: Input should be a valid list"),
+        ({"models": ["label"]}, "not a manifest: "),
+        ({"schema_version": None}, "not a manifest: TypeError"),
+    ],
+)
+def test_a_manifest_of_something_else_is_refused(tmp_path: Path, fields: dict[str, Any], fault: str) -> None:
+    RunWriter.create(tmp_path / "run", a_manifest()).close()
+    path = tmp_path / "run" / "run.json"
+    values = json.loads(path.read_text())
+    del values["crc32"]
+    path.write_text(json.dumps(values | fields))
+    with pytest.raises(RunError) as caught:
+        RunFolder(tmp_path / "run")
+    assert str(caught.value).startswith(f"{path}: {fault}") and "evigraph check" in str(caught.value)
+
+
+def test_a_run_that_is_gone_is_named(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", a_manifest()) as folder:
+        folder.append({"status": "done", "error": None}, [])
+    run = RunFolder(tmp_path / "run")
+    assert [one.fault for one in run.case_lines()] == ["it is not a line of a case"]
+    (tmp_path / "run" / CASES).unlink()
+    assert list(run.case_lines()) == []
+    (tmp_path / "run" / "run.json").unlink()
+    with pytest.raises(RunError, match=r"run\.json: cannot be read: No such file"):
+        run.read_manifest()
+    with pytest.raises(RunError, match=r"no run here \(run\.json is missing\)"):
+        RunWriter(tmp_path / "run")
+
+
+def test_a_run_whose_policy_forbids_the_current_use_is_not_opened(tmp_path: Path) -> None:
+    policy = HeldPolicy(rules=Policy(name="ours"), sha256="0" * 64, origin="policy.yaml")
+    RunWriter.create(tmp_path / "run", a_manifest().model_copy(update={"policies": (policy,)})).close()
+    gate.release()
+    gate.demand_listening("192.0.2.1")
+    with pytest.raises(RunError, match=r"run: .*rule view_from_other_hosts"):
+        RunFolder(tmp_path / "run")
+
+
+def test_records_beside_a_run_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    assert (read_remarks(tmp_path), purged_of(tmp_path)) == (Remarks(), None)
+    (tmp_path / "remarks.json").write_text('{"tags": 7}')
+    (tmp_path / PURGED).write_text('{"by": "Ann"}')
+    with pytest.raises(RunError, match=r"remarks\.json: .*; correct it or remove it"):
+        read_remarks(tmp_path)
+    with pytest.raises(RunError, match=f"{PURGED}: .*; purge the run again"):
+        purged_of(tmp_path)
 
 
 def test_text_that_is_no_valid_unicode_is_still_kept(tmp_path: Path) -> None:

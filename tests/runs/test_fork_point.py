@@ -40,3 +40,5 @@ def test_what_did_not_run_is_refused_with_what_did(node: str | None, step: int |
     with pytest.raises(RunError, match=r"what ran, with its steps: label_evidence 0|ran at") as caught:
         find_fork_point(TRACE, NODES, node, step)
     assert words in str(caught.value)
+    with pytest.raises(RunError, match="no node ran on this case"):
+        find_fork_point([], NODES, node, step)

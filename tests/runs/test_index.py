@@ -144,6 +144,24 @@ def test_a_file_that_is_no_index_is_made_anew(path: Path) -> None:
     assert len(list(index.summaries())) == 3
 
 
+def test_progress_is_reported_and_nothing_is_lost_between_batches(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runs.record.index._BATCH", 2)
+    told: list[str] = []
+    index = RunIndex(RunFolder(path))
+    index.refresh(told.append)
+    assert [case.id for id_ in ("k0", "k1", "k2") if (case := index.case(id_))] == ["k0", "k1", "k2"]
+    assert {"reading the texts of 3 cases: 2", "reading the trace: 2 cases"} <= {*told}
+
+
+def test_a_run_without_results_has_no_cases(path: Path) -> None:
+    (path / CASES).unlink()
+    index = RunIndex(RunFolder(path))
+    index.refresh()
+    assert list(index.summaries()) == []
+
+
 def test_labels_are_compared_with_a_key_of_people(tmp_path: Path) -> None:
     samples = Path("cases/samples/batch.xml").resolve()
     recipe = write_recipe(tmp_path)

@@ -13,12 +13,13 @@ import pytest
 
 from cases.selection import Shard
 from runs.move.merge import merge
-from runs.record.audit import AUDIT, SHARD_LOGS
+from runs.record.audit import AUDIT, SHARD_LOGS, record, sent_by
 from runs.record.folder import CALLS, CASES, RunFolder
 from runs.record.manifest import RunError
 from runs.upkeep.check import check
 from serving.journal.journal import Journal
-from tests.evigraph import Ended, evigraph, write_cases, write_recipe
+from serving.policy.traffic import Traffic
+from tests.evigraph import Ended, edit_manifest, evigraph, write_cases, write_recipe
 
 COUNT = 3
 CASES_IN_INPUT = 17
@@ -235,6 +236,18 @@ def test_the_audit_logs_of_shards_are_kept(folder: Path) -> None:
     assert ended.code == 1 and "it is truncated" in ended.out
     log.unlink()
     assert "it is missing" in evigraph("audit", "run", folder=folder).out
+
+
+def test_versions_and_traffic_of_shards_are_told_and_a_missing_log_is_none(folder: Path) -> None:
+    edit_manifest(folder / "shard-1", versions={"langgraph": "0"})
+    for index in (1, 2):
+        record(folder / f"shard-{index}", "ended", hosts={"gpu01": Traffic(1, 2, 3, index)._asdict()})
+    (folder / "shard-0" / AUDIT).unlink()
+    told: list[str] = []
+    run = merge(shards(folder), folder / "run", told.append, lambda *_: None)
+    assert "the shards were run with 2 different versions of packages" in told
+    assert sent_by(run.path) == {"gpu01": Traffic(2, 4, 6, 3)}
+    assert len([*(run.path / SHARD_LOGS).iterdir()]) == 2
 
 
 def test_two_shards_of_one_number_started_at_once_do_not_share_a_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,6 +119,11 @@ def test_a_review_of_an_earlier_result_counts_and_is_named(tmp_path: Path) -> No
     Reviews(place.run).add(make_review(line, reviewer="Ann", labels={}))
     found = reviewed_cases(RunFolder(place.run))
     assert ([case.id for case in found.cases], found.stale) == (["k1"], ["k1"])
+    told: list[str] = []
+    asyncio.run(build_pool(tmp_path / "old", POOL, connect_embedder("lexical:64")))
+    given = (tmp_path / "old", [place.run], tmp_path / "new")
+    asyncio.run(add_reviewed(*given, embedding="lexical:64", report=told.append))
+    assert f"{place.run}: reviewed on an earlier result of the run: 1 case" in told
 
 
 def test_reviews_of_changed_case_files_are_refused(tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ def test_what_is_assigned_stays() -> None:
         assign(["q0"], ["a", "b"], 3, {})
     with pytest.raises(RunError, match="reviewer 'a' is named twice"):
         names("a, b,a")
+    with pytest.raises(RunError, match="reviewer '': is empty"):
+        names("a,,b")
+    assert names(" a , b") == ["a", "b"]
 
 
 def test_the_labels_of_an_assigned_case_count_once_all_agree_or_one_decides() -> None:
@@ -53,7 +56,20 @@ def test_the_labels_of_an_assigned_case_count_once_all_agree_or_one_decides() ->
     assert (decided.counting, decided.undecided) == (decision, False)
     # Labelling the case again reopens it.
     assert Standing(("a", "b"), [first, second, decision, second]).undecided
+    assert decision.corrected == [] == first.corrected
     assert Standing(("a", "b"), [first, second, blind("b", "essential", "supplementary")]).counting
+
+
+def test_what_nobody_can_label_or_has_labelled_is_not_decided() -> None:
+    with pytest.raises(RunError, match="case 'q': it has no labels by a person yet"):
+        decide(LINE, Standing(("a",), ()), reviewer="lead", labels={"1": "essential"})
+    with pytest.raises(RunError, match="its note has no sentences to label"):
+        make_independent_review(LINE, (), reviewer="a", labels={})
+
+
+def test_without_assignments_everybody_has_all_cases() -> None:
+    queue = queue_of("a", ["1", "2"], {"1": Standing((), [blind("a", "essential", "essential")])})
+    assert (queue.case_ids, queue.open) == (("1", "2"), ["2"])
 
 
 def test_a_queue_starts_again_with_what_was_skipped() -> None:

@@ -130,6 +130,33 @@ def test_a_line_of_something_else_is_named(tmp_path: Path) -> None:
         Reviews(tmp_path).latest()
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"reviewed_at": "noon"}, "reviewed_at: 'noon' is not an ISO 8601 time"),
+        ({"reviewed_at": "2026-01-02T03:04:05+01:00"}, "is not in UTC"),
+        ({"reviewed_at": "2026-01-02T03:04:05"}, "is not in UTC"),
+        ({"verdict": "confirmed"}, "an answer and a verdict on it come together"),
+    ],
+)
+def test_a_line_with_a_wrong_field_is_named(tmp_path: Path, fields: dict[str, str], told: str) -> None:
+    add(tmp_path)
+    made = json.loads((tmp_path / REVIEWS).read_text())
+    (tmp_path / REVIEWS).write_text(json.dumps(made | fields) + "\n")
+    with pytest.raises(RunError, match=f"line 1: .*{told}"):
+        Reviews(tmp_path).latest()
+
+
+def test_a_file_that_was_written_anew_is_read_from_its_start(tmp_path: Path) -> None:
+    add(tmp_path, comment="long " * 9)
+    add(tmp_path, reviewer="Bo")
+    reader = Reviews(tmp_path)
+    assert len(reader.history("k1")) == 2
+    kept = (tmp_path / REVIEWS).read_bytes().splitlines(keepends=True)[1]
+    (tmp_path / REVIEWS).write_bytes(kept)
+    assert [one.reviewer for one in reader.history("k1")] == ["Bo"]
+
+
 WRITER = """\
 import json, sys
 from pathlib import Path

@@ -26,7 +26,7 @@ from runs.move.scratch import Scratch, writing
 from runs.record.elsewhere import MARKER, begin_elsewhere, elsewhere
 from runs.record.folder import CALLS, CASES, MANIFEST, RunFolder, take_lock
 from runs.record.manifest import RunError, RunStopped
-from runs.record.publishing import publish_files, settle
+from runs.record.publishing import built_beside, publish_files, settle
 from runs.record.reading import Run
 from runs.upkeep.check import check
 from serving.journal.journal import Journal
@@ -374,6 +374,27 @@ def test_a_kill_while_others_read_leaves_one_state(tmp_path: Path, seed: int) ->
     assert {path.read_bytes() for path in tmp_path.iterdir()} == {b"last"}
 
 
+def test_a_publication_that_cannot_be_read_changes_nothing_and_is_swept_away(tmp_path: Path) -> None:
+    (tmp_path / CASES).write_text("before")
+    (tmp_path / ".publishing-0.tmp").mkdir()
+    with pytest.raises(ValueError, match="closed"):
+        closed = io.BytesIO()
+        closed.close()
+        publish_files(tmp_path, [(CASES, io.BytesIO(b"after"), 5), (MANIFEST, closed, 1)])
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(CASES, "before")]
+    publish_files(tmp_path, [(CASES, io.BytesIO(b"after"), 5)])
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(CASES, "after")]
+
+
+def test_one_place_is_built_by_one_process_at_a_time(tmp_path: Path) -> None:
+    with (
+        built_beside(tmp_path / "run", "merging"),
+        pytest.raises(RunError, match=r"\.run\.merging: another process is writing"),
+        built_beside(tmp_path / "run", "merging"),
+    ):
+        pass
+
+
 def test_who_cannot_end_a_publication_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".published-0" / "0 run.json").mkdir(parents=True)
     (tmp_path / MANIFEST).mkdir()
@@ -418,3 +439,17 @@ def test_a_marker_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(place: Place, more: tuple[str, ...], said: str) -> None:
     refused = place.run(*more)
     assert refused.code == 2 and said in " ".join(refused.err.split())
+
+
+async def test_a_run_that_is_not_there_or_shares_its_journal_is_not_written_elsewhere(place: Place) -> None:
+    assert place.run("--limit", "1").code == 0
+    (place.path / CALLS).rename(place.folder / "shared.sqlite")
+    (place.path / CALLS).symlink_to(place.folder / "shared.sqlite")
+    for path, said in (
+        (place.path, "its journal is one that other runs use too"),
+        (place.folder, "no run here"),
+    ):
+        with pytest.raises(RunError, match=said):
+            async with writing(path, Scratch(place.folder / "disk"), lambda _: None):
+                pass
+    assert place.left == []

@@ -97,6 +97,8 @@ def test_resume_goes_on_without_the_recipe_file(tmp_path: Path, cases: Path) -> 
     recipe = write_recipe(tmp_path)
     run(tmp_path, recipe)
     recipe.unlink()
+    named = evigraph("resume", "run", "--recipe", "gone.yaml", folder=tmp_path)
+    assert named.code == 2 and "gone.yaml: No such file" in named.line
     assert evigraph("resume", "run", folder=tmp_path).code == 0
 
 

@@ -56,4 +56,5 @@ def test_an_unknown_case_is_named_with_the_nearest_one(
         context.cases["1011"]
     with pytest.raises(InputError, match=r"no case 'zzz'. known: 101, 102, 103, 104, 105, \.\.\."):
         context.cases["zzz"]
+    assert not hasattr(context, "no_attribute_of_nodes")
     context.client.journal.close()

@@ -76,6 +76,26 @@ def test_damaged_bytes_are_named(tmp_path: Path) -> None:
         list(TraceFile(tmp_path).passes())
 
 
+@pytest.mark.parametrize(
+    ("content", "fault", "start"),
+    [
+        (b"text" + pack(A), "is not a pass", 0),
+        (b"text", "is not a pass", 0),
+        (pack(A) + b"text" + pack(B), "is not a pass", len(pack(A))),
+        (pack(A) + bytes(9), "", len(pack(A))),
+        (bytes(9), "", 0),
+        (pack([]), "holds no lines of a case", 0),
+        (pack(A) + pack([{"node": "x"}]), "holds no lines of a case", len(pack(A))),
+    ],
+)
+def test_what_is_no_pass_is_named_by_its_place(
+    tmp_path: Path, content: bytes, fault: str, start: int
+) -> None:
+    (tmp_path / TRACE).write_bytes(content)
+    (bad,) = (one for one in TraceFile(tmp_path).members() if one.lines is None)
+    assert (bad.fault, bad.start) == (fault, start)
+
+
 def test_a_run_without_a_trace_has_no_passes(tmp_path: Path) -> None:
     assert list(TraceFile(tmp_path).passes()) == []
 

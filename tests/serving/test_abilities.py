@@ -92,6 +92,39 @@ def test_an_effort_that_is_not_sent_is_reported_once() -> None:
     assert abilities.unreported() == []
 
 
+def test_what_was_refused_is_left_out_and_reported_with_its_reason() -> None:
+    refused = Abilities(
+        refused={"temperature": "fixed", "seed": "none", "logprobs": "none", "effort": "no levels"}
+    )
+    call = refused.shaped(replace(CALL, constraint="tool"), LADDER)
+    assert (call.temperature, call.seed, call.logprobs, call.effort, call.effort_word) == (None,) * 2 + (
+        False,
+        None,
+        "",
+    )
+    assert call.constraint == "tool"
+    assert refused.unreported() == [
+        "effort minimal not sent, but nothing: no levels",
+        "temperature 0.7 not sent: fixed",
+        "seed not sent: none",
+    ]
+
+
+def test_what_is_accepted_is_sent_in_the_words_of_the_service() -> None:
+    abilities = Abilities(
+        thinks=True, efforts={"off": "none", "minimal": "1024"}, refused={"json_schema": "no"}
+    )
+    call = abilities.shaped(CALL, LADDER)
+    assert (call.temperature, call.seed, call.effort, call.effort_word) == (0.7, 1, "minimal", "1024")
+    # Thinking excludes log-probabilities and a forced tool.
+    assert (call.logprobs, call.constraint) == (False, "json_object")
+    assert abilities.shaped(replace(CALL, constraint="tool"), LADDER).constraint == "json_object"
+    off = abilities.shaped(replace(CALL, effort="off", constraint="tool"), LADDER)
+    assert (off.logprobs, off.constraint, off.effort_word) == (True, "tool", "none")
+    assert abilities.shaped(replace(CALL, constraint="grammar"), LADDER).constraint == "none"
+    assert abilities.unreported() == []
+
+
 def test_the_name_of_the_limit_is_learned_in_both_directions() -> None:
     abilities = Abilities()
     message = (

@@ -138,6 +138,8 @@ def test_cached_tokens_cost_what_is_said_or_else_as_others(cached_price: float |
         ("- 1", "the file: Input should be"),
         ("", "the file: Input should be"),
         ("models: {a: [", "while parsing"),
+        ("models: {}\nmodels: {}", "duplicate key 'models'; keep one of them"),
+        ("#" * ((1 << 20) + 1), "is longer than 1 MB"),
         ("models: {a: {input: .nan, output: 1}}", "models.a.input: Input should be"),
         ("models: {a: {input: .inf, output: 1}}", "models.a.input: Input should be"),
     ],
@@ -148,3 +150,6 @@ def test_a_price_file_that_cannot_be_used_is_one_line(write: Write, text: str, f
         load_prices(path)
     assert f"price file {path}: " in str(caught.value)
     assert fault in str(caught.value) and "\n" not in str(caught.value)
+    path.unlink()
+    with pytest.raises(ModelError, match=r"prices\.yaml: No such file"):
+        load_prices(path)

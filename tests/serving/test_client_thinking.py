@@ -50,6 +50,36 @@ async def test_a_reply_that_thinking_cut_off_is_requested_again_with_a_wider_lim
     assert client.usage.widened == 1 and client.usage.calls == 2
 
 
+async def test_a_service_that_refuses_a_limit_which_thinking_used_up_gets_a_wider_one(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    refusal = Refuse(
+        400, "Could not finish the message because max_tokens or model output limit was reached."
+    )
+    server.plan(refusal, Say((said("yes"),)))
+    (reply,) = await connect_client().ask(word_ask(max_tokens=VISIBLE))
+    assert isinstance(reply, Reply) and [call.widened for call in reply.calls] == [False, True]
+
+
+async def test_a_widened_request_that_fails_keeps_its_first_call(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    server.plan(CUT, Refuse(400, "no such thing"))
+    (outcome,) = await connect_client().ask(word_ask(max_tokens=VISIBLE))
+    assert isinstance(outcome, Failure) and "no such thing" in str(outcome.error)
+    assert [call.widened for call in outcome.calls] == [False]
+
+
+async def test_room_beyond_the_context_window_is_asked_for_again_as_the_server_says(
+    server: FakeServer, connect_client: Connect
+) -> None:
+    words = "This model's maximum context length is 4096 tokens: 3000 in the messages"
+    server.plan(CUT, Refuse(400, words), Say((said("yes"),)))
+    (reply,) = await connect_client().ask(word_ask(max_tokens=VISIBLE))
+    assert isinstance(reply, Reply) and reply.value == "yes"
+    assert [body["max_tokens"] for body in server.chats] == [VISIBLE, 4096 - PROMPT_AT_MOST, 1096]
+
+
 async def test_a_reply_is_widened_once_and_then_fails_without_a_correction_turn(
     server: FakeServer, connect_client: Connect, journal: Journal
 ) -> None:

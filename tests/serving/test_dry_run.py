@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
 
 from serving.protocol.errors import CallError
 from serving.protocol.messages import Message
-from serving.requests.dry_run import TokenCounter
+from serving.requests.dry_run import TokenCounter, options_sent
+from tests.serving.asks import as_sent
 
 PROMPT = (Message("user", "one two three"),)
 
@@ -47,6 +51,23 @@ async def test_the_same_words_by_another_role_are_another_text() -> None:
     await counter.conversation(PROMPT)
     await counter.conversation([Message("system", PROMPT[0].text)])
     assert tokenizer.asked == 2
+
+
+async def test_the_oldest_count_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.requests.dry_run._REMEMBERED", 2)
+    tokenizer = Tokenizer()
+    counter = TokenCounter(tokenizer)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        await counter.conversation([Message("user", text)])
+    assert tokenizer.asked == 4
+
+
+def test_the_options_of_a_request_are_told_in_one_line() -> None:
+    assert options_sent(as_sent(temperature=None)) == "max_tokens 40, no temperature"
+    asked = as_sent({}, temperature=0.7, seed=1, logprobs=True, samples=(0, 1), effort="low")
+    told = "max_tokens 40, temperature 0.7, effort low, n 2, a seed, log-probabilities, "
+    assert options_sent(replace(asked, constraint="none")) == f"{told}schema by the prompt only"
+    assert options_sent(replace(asked, constraint="grammar")) == f"{told}grammar"
 
 
 async def test_without_a_tokenizer_the_length_is_an_estimate() -> None:

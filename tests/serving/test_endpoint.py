@@ -82,6 +82,17 @@ async def test_permits_go_to_the_earliest_case_first() -> None:
         assert sent == [5, 1, 2, 3, 4]
 
 
+async def test_an_endpoint_is_resized_with_its_choice_requests() -> None:
+    both, one = (
+        Endpoint("a", AdaptiveLimiter(8.0, 8), None, choice_limiter=choices)
+        for choices in (AdaptiveLimiter(4.0, 4), None)
+    )
+    assert (both.widths, one.widths) == ((8, 4), (8, 0))
+    await both.resize(2, 1)
+    await one.resize(3, 0)
+    assert (both.widths, one.widths) == ((2, 1), (3, 0))
+
+
 async def test_places_stay_limited_where_permits_are_plenty() -> None:
     rate = Permits()
     endpoint = Endpoint("a", AdaptiveLimiter(2.0, 2), None, rpm=rate)

@@ -94,6 +94,8 @@ def test_the_wall_stops_what_did_not_ask() -> None:
     hold(hosts=["10.1.0.0/16"])
     with pytest.raises(PolicyError, match=r"example.org"):
         socket.getaddrinfo("example.org", 80)
+    with pytest.raises(PolicyError, match=r"example.org"):
+        socket.getaddrinfo(b"example.org", 80)
     with socket.socket() as one, pytest.raises(PolicyError, match=r"192.0.2.1"):
         one.connect(("192.0.2.1", 80))
     with socket.socket(type=socket.SOCK_DGRAM) as one, pytest.raises(PolicyError, match=r"192.0.2.1"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from serving.backends.hosted import profile_abilities
 from serving.backends.providers import deepseek
 from serving.protocol.abilities import Abilities
+from serving.protocol.thinking import Effort
 from tests.serving.asks import PROMPT, SCHEMA
 from tests.serving.hosted_models import KEY, Connected, answers, call, point_at
 from tests.serving.hosted_server import (
@@ -221,3 +223,23 @@ async def test_an_address_is_asked_in_the_providers_own_protocol(
     assert answer.text == TEXT
     assert hosted.paths == [path]
     assert hosted.keys[0].removeprefix("Bearer ") == "EMPTY"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "effort", "field", "sent_as"),
+    [
+        ("anthropic", "claude-opus-4-6", "off", "thinking", {"type": "disabled"}),
+        ("anthropic", "claude-opus-4-6", "high", "thinking", {"type": "adaptive"}),
+        ("anthropic", "claude-opus-4-6", "high", "output_config", {"effort": "high"}),
+        ("deepseek", "deepseek-chat", "off", "thinking", {"type": "disabled"}),
+        ("deepseek", "deepseek-chat", "off", "reasoning_effort", None),
+        ("google_genai", "gemini-2.5-flash", "off", "generationConfig", [0]),
+    ],
+)
+async def test_an_effort_is_sent_in_the_providers_words(
+    hosted: HostedServer, provider: str, model: str, effort: Effort, field: str, sent_as: object
+) -> None:
+    hosted.default = REPLIES[provider]
+    await answers(provider, replace(call(), effort=effort), model)
+    found: Any = sent(hosted).get(field)
+    assert (list(found["thinkingConfig"].values()) if provider == "google_genai" else found) == sent_as

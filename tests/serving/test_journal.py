@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.journal.journal import Journal, JournalDamaged, JournalError, _retry_locked
+from serving.journal.journal import Journal, JournalDamaged, JournalError, _retry_locked, errors_of
+from serving.journal.purge import purge_calls
+from serving.journal.repair import look
 from serving.journal.tables import create, unpack
 from serving.protocol.messages import Answer, Message, TokenLogprob
 from serving.protocol.request import AnyRequest
@@ -209,6 +211,38 @@ def test_a_journal_of_another_schema_is_refused_and_left_alone(
     assert path.read_bytes() == before
 
 
+def test_a_journal_of_an_earlier_schema_is_not_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version=6")
+    database.close()
+    with pytest.raises(JournalError, match=r"calls\.sqlite: written by an older Evigraph \(schema 6\)"):
+        look(path)
+
+
+@pytest.mark.parametrize(
+    ("work", "fault"),
+    [
+        ("BEGIN IMMEDIATE", "locked; is the run shown or written by another process"),
+        ("BEGIN; SELECT COUNT(*) FROM calls", "another process reads it; end it"),
+    ],
+)
+def test_a_journal_that_others_use_is_not_purged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: str, fault: str
+) -> None:
+    monkeypatch.setattr("serving.journal.files.LOCK_SECONDS", 0.01)
+    path = tmp_path / "calls.sqlite"
+    journal = Journal(path)
+    store(journal)
+    journal.close()
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        for statement in work.split("; "):
+            other.execute(statement).fetchall()
+        with pytest.raises(JournalError, match=fault):
+            purge_calls(path, None)
+    assert purge_calls(path, None)[0] == (0 if "reads" in fault else 1)
+
+
 def test_a_full_disk_is_a_journal_error_and_keeps_what_is_there(journal: Journal) -> None:
     store(journal)
     (pages,) = journal._database.execute("PRAGMA page_count").fetchone()
@@ -304,6 +338,66 @@ def test_a_damaged_file_is_a_journal_error(tmp_path: Path, read: Callable[[Journ
     damaged.close()
     with pytest.raises(JournalDamaged, match="malformed"):
         Journal(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        ("UPDATE texts SET body = x'00' WHERE id = (SELECT reply FROM calls)", "a text is malformed"),
+        (
+            "UPDATE texts SET body = 'other' WHERE id = (SELECT reply FROM calls)",
+            "its checksum does not match",
+        ),
+        ("DELETE FROM texts WHERE id = (SELECT reply FROM calls)", "a text is missing"),
+        ("UPDATE calls SET input_tokens = 12", "its checksum does not match"),
+    ],
+)
+def test_a_reply_that_is_damaged_is_not_replayed_and_stored_anew(
+    tmp_path: Path, damage: str, fault: str
+) -> None:
+    journal = Journal(tmp_path / "calls.sqlite")
+    store(journal)
+    journal._database.execute(damage)
+    journal.close()
+    again = Journal(tmp_path / "calls.sqlite")
+    with pytest.raises(JournalDamaged, match=rf"calls\.sqlite: .*{fault}.*; check its content"):
+        again.find(KEY)
+    store(again)
+    assert again.find(KEY) == ANSWER
+    again.close()
+
+
+def test_a_prompt_whose_text_is_missing_is_damage(journal: Journal) -> None:
+    store(journal)
+    journal._database.execute("DELETE FROM texts WHERE id = (SELECT substr(prompt, 3, 1) FROM calls)")
+    with pytest.raises(JournalDamaged, match="is missing; the file is malformed"):
+        journal.conversation(KEY)
+
+
+def test_replies_that_were_counted_and_are_gone_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "calls.sqlite"
+    journal = Journal(path)
+    store(journal)
+    journal.close()
+    path.unlink()
+    with pytest.raises(JournalDamaged, match="1 of 1 stored replies are missing; was"):
+        Journal(path)
+
+
+def test_numbers_of_texts_are_forgotten_before_they_fill_the_memory(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.journal.tables._MAX_KNOWN", 2)
+    for _ in range(2):
+        store(journal, sent("Why now?"))
+    assert len(journal._texts._known) <= 2
+    assert stored_texts(journal) == [SYSTEM.text, "Why now?", ANSWER.text]
+
+
+def test_a_failure_of_the_system_names_its_file(tmp_path: Path) -> None:
+    for error, place in ((OSError(5, "I/O", "/other"), "/other: I/O"), (OSError("odd"), "a.sqlite: odd")):
+        with pytest.raises(JournalError, match=place), errors_of(tmp_path / "a.sqlite"):
+            raise error
 
 
 def test_the_usage_is_the_sum_over_the_calls_of_each_model(journal: Journal) -> None:

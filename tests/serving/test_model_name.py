@@ -53,6 +53,17 @@ def test_each_form_is_read_and_written_back(text: str, name: ModelName) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("vllm:tiny@HTTP://host/v1", "an address begins with http:// or https://, in lower case"),
+        ("vllm:tiny@http://one/v1,two/v1", "address 'two/v1' does not begin with http:// or https://"),
+    ],
+)
+def test_an_address_begins_with_its_protocol(text: str, fault: str) -> None:
+    assert refused(text) == f"model {text!r}: {fault}"
+
+
+@pytest.mark.parametrize(
     "text", ["", "tiny", ":gpt-5", "openai:", "@http://host/v1", "openai@http://host/v1"]
 )
 def test_other_forms_are_refused_with_the_right_one(text: str) -> None:

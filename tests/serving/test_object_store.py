@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from serving.policy import gate, object_store
-from serving.policy.object_store import ObjectStore, StorageError
+from serving.policy.object_store import FullDiskError, ObjectStore, StorageError
 from serving.policy.policy import PolicyError
 from serving.protocol.errors import ModelError
 
@@ -32,6 +34,7 @@ def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> None:
         ("hdfs://host/run", "no URL of object storage; write s3://BUCKET/PREFIX"),
         ("out/run", "no URL of object storage"),
         ("s3:///run", "names no bucket"),
+        ("s3://[bucket/run", "names no bucket"),
         ("file://host/run", "names a host"),
         ("abfs://box/run", "set AZURE_STORAGE_ACCOUNT_NAME"),
     ],
@@ -53,6 +56,11 @@ def test_what_is_no_url_of_storage_or_holds_a_secret_is_refused(url: str, fault:
             "az://box/run",
             {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=a;BlobEndpoint=https://b.example.org/a"},
             "b.example.org",
+        ),
+        (
+            "az://box/run",
+            {"AZURE_STORAGE_CONNECTION_STRING": "AccountName=ours;EndpointSuffix=core.example.org"},
+            "ours.blob.core.example.org",
         ),
     ],
 )
@@ -84,6 +92,73 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     gate.choose(None, allow_hosted=True)
     with pytest.raises(StorageError, match="gs:// needs gcsfs"):
         ObjectStore("gs://bucket/run", sends=True)
+
+
+def of_s3(error: Exception, code: str) -> Exception:
+    """An error with the reply of a server."""
+    error.__cause__ = RuntimeError(code)
+    vars(error.__cause__)["response"] = {"Error": {"Code": code}}
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (of_s3(FileNotFoundError("x"), "NoSuchBucket"), "bucket not found"),
+        (
+            type("NoCredentialsError", (Exception,), {})("x"),
+            "no credentials were found: set AWS_ACCESS_KEY_ID",
+        ),
+        (type("ConnectTimeoutError", (Exception,), {})("x"), "the server does not respond"),
+        (of_s3(PermissionError("x"), "AccessDenied"), "access denied (AccessDenied): check the credentials"),
+        (PermissionError("x"), "access denied: check the credentials"),
+        (FileNotFoundError("x"), "is not there"),
+    ],
+)
+def test_a_fault_of_storage_is_one_line(error: Exception, shown: str) -> None:
+    assert str(object_store._failure("s3://b/o", error)).startswith(f"s3://b/o: {shown}")
+
+
+def test_what_a_policy_forbids_within_a_client_is_told_as_that() -> None:
+    forbidden, outer = PolicyError("rule hosts: b.example.org"), OSError("cannot connect")
+    outer.__context__ = forbidden
+    assert object_store._failure("s3://b/o", outer) is forbidden
+    # As botocore keeps the error of a connection.
+    kept = OSError("cannot connect")
+    vars(kept)["kwargs"] = {"error": forbidden}
+    assert object_store._failure("s3://b/o", kept) is forbidden
+
+
+def test_a_folder_that_is_mounted_is_read_up_to_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    store = ObjectStore(f"file://{tmp_path}", sends=True)
+    store.write("a.json", b"four")
+    assert (store.read("a.json", 4), store.size("a.json"), store.read("gone", 4)) == (b"four", 4, None)
+    with pytest.raises(StorageError, match=r"/a\.json: has more than 3 bytes"):
+        store.read("a.json", 3)
+    assert (store.look("folder"), store.look("gone"), store.names()) == (None, None, ["a.json"])
+    assert store.get("a.json", tmp_path / "copy") and not store.get("gone", tmp_path / "other")
+    with pytest.raises(StorageError, match=r"/folder: "):
+        store.read("folder", 3)
+
+
+def test_a_disk_that_is_full_is_not_a_fault_of_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text("four")
+    store = ObjectStore(f"file://{tmp_path}", sends=True)
+    for number, kind, words in (
+        (errno.ENOSPC, FullDiskError, "cannot be written to this disk: No space left"),
+        (errno.EIO, StorageError, "Input/output error"),
+    ):
+
+        def fail(*_: object, number: int = number, **__: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(type(store._files), "get_file", fail)
+        with pytest.raises(ModelError, match=words) as failed:
+            store.get("a.json", tmp_path / "copy")
+        assert type(failed.value) is kind
 
 
 def test_what_is_shown_of_a_fault_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,20 @@ def test_a_model_that_only_thought_has_said_nothing() -> None:
     assert (answer.text, answer.finish_reason) == ("", "length")
 
 
+def test_a_list_of_text_and_thinking_is_taken_apart() -> None:
+    content = [
+        {
+            "type": "thinking",
+            "thinking": [{"type": "text", "text": "Let me "}, {"text": None}, {"text": "see."}],
+        },
+        {"type": "text", "text": "It "},
+        {"type": "text", "text": "is."},
+        {"type": "image", "text": "left out"},
+    ]
+    (answer,) = answers(response(choice(0, None) | {"message": {"content": content}}), "tiny", 1)
+    assert (answer.text, answer.thinking) == ("It is.", "Let me see.")
+
+
 def test_log_probabilities_are_those_of_the_choice() -> None:
     top = [{"token": "yes", "logprob": -0.1}, {"token": "no", "logprob": -2.5}]
     logprobs = {"content": [{"token": "yes", "logprob": -0.1, "top_logprobs": top}]}

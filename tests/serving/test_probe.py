@@ -145,7 +145,8 @@ async def test_only_a_model_that_thinks_gets_room_for_it_after_the_plainest_requ
     server: FakeServer, backend: Backend, thinks: bool, limits: set[int]
 ) -> None:
     server.abilities = Abilities(thinks=thinks)
-    await probe(backend)
+    _, findings = await probe(backend)
+    assert dict(findings.as_full_rows())["thinking"] == ("yes" if thinks else "not seen")
     first, *others = [body["max_tokens"] for body in server.probes]
     assert first == 2048 and set(others) == limits
 

@@ -20,7 +20,16 @@ from serving.protocol.messages import Answer
 from serving.protocol.model_name import parse_model_name
 from serving.requests.client import ModelClient
 from serving.requests.endpoint import Endpoint
-from serving.requests.relay import Desk, Line, RelayedBudget, RelayedCalls, RelayMessage, part, relay_rates
+from serving.requests.relay import (
+    Desk,
+    Line,
+    RelayedBudget,
+    RelayedCalls,
+    RelayedRate,
+    RelayMessage,
+    part,
+    relay_rates,
+)
 from tests.serving.asks import as_sent
 
 REQUEST = replace(as_sent(), model="scripted:auto")
@@ -59,11 +68,13 @@ async def relayed(
 
 
 async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> None:
-    async with relayed(tmp_path, Budget()) as (line, _, client):
+    async with relayed(tmp_path, Budget()) as (line, desk, client):
         calls = RelayedCalls(line)
         assert await calls.find_all(REQUEST) == {}
         await calls.keep_all(REQUEST, {0: ANSWER})
         assert await RelayedCalls(line).find_all(REQUEST) == {0: ANSWER}
+        line.replied(99, "nobody has asked")
+        assert not desk.take(("ended", {}))
         assert (client.usage.calls, client.usage.input_tokens, client.budget.spent.tokens) == (1, 7, 10)
 
 
@@ -79,14 +90,18 @@ async def test_a_worker_goes_on_with_answers_once_they_are_committed(tmp_path: P
         assert client.usage.calls == 1
 
 
-async def test_an_answer_that_cannot_be_stored_ends_the_run(tmp_path: Path) -> None:
-    async with relayed(tmp_path, Budget()) as (_, _desk, client):
+@pytest.mark.parametrize(
+    "told", [("store", 1, REQUEST, {0: ANSWER}), ("reject", 1, [REQUEST.key(0)])], ids=["store", "reject"]
+)
+async def test_what_cannot_be_written_ends_the_run(tmp_path: Path, told: RelayMessage) -> None:
+    async with relayed(tmp_path, Budget()) as (line, _desk, client):
+        await RelayedCalls(line).keep_all(REQUEST, {0: ANSWER})
         journal = Journal(tmp_path / "calls.sqlite", read_only=True)
         failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         desk = Desk(client, journal, lambda *_: None, failed.set_result)
-        desk.take(("store", 1, REQUEST, {0: ANSWER}))
+        desk.take(told)
         assert isinstance(await failed, JournalError)
-        assert client.usage.calls == 0
+        assert client.usage.calls == 1
         journal.close()
 
 
@@ -112,6 +127,10 @@ async def test_workers_together_keep_to_the_budget(tmp_path: Path) -> None:
         assert client.budget.spent.tokens == 90
         with pytest.raises(BudgetSpent):
             await _reserve(one, Spend(60))
+        # The budget has counted it where it was reserved; without a limit it is counted when it is stored.
+        await RelayedCalls(line).keep_all(REQUEST, {0: ANSWER})
+        await _reserve(RelayedBudget(line, None, None), Spend(60))
+        assert client.budget.spent.tokens == 90
 
 
 async def _reserve(budget: Budget, spend: Spend) -> None:
@@ -134,16 +153,18 @@ async def _never_ending(budget: Budget) -> None:
         await asyncio.Event().wait()
 
 
-async def test_rates_are_kept_for_all_workers_together(tmp_path: Path) -> None:
-    async with relayed(tmp_path, Budget(), Limits(rpm=2)) as (line, _, client):
+@pytest.mark.parametrize(("name", "limits"), [("rpm", Limits(rpm=2)), ("tpm", Limits(tpm=2))])
+async def test_rates_are_kept_for_all_workers_together(tmp_path: Path, name: str, limits: Limits) -> None:
+    async with relayed(tmp_path, Budget(), limits) as (line, _, client):
         kept = client.dispatcher.endpoints["scripted:auto"]
-        workers = [Endpoint("scripted:auto", AdaptiveLimiter(1.0, 1), None, rpm=kept.rpm) for _ in range(2)]
+        rates = {name: getattr(kept, name)}
+        workers = [Endpoint("scripted:auto", AdaptiveLimiter(1.0, 1), None, **rates) for _ in range(2)]
         for worker in workers:
             relay_rates({"scripted:auto": worker}, line)
-            assert worker.rpm is not None
-            await worker.rpm.acquire()
-        assert kept.rpm is not None and workers[0].rpm is not None
-        third = asyncio.ensure_future(workers[0].rpm.acquire())
+            rate = getattr(worker, name)
+            assert isinstance(rate, RelayedRate) and rate.max_rate == rates[name].max_rate
+            await rate.acquire()
+        third = asyncio.ensure_future(rate.acquire())
         await asyncio.sleep(0.05)
         assert not third.done()
         third.cancel()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodes.evidence.reply_forms import id_schema, label_schema
-from serving.backends.reply_schemas import fixed_layout_grammar
+from serving.backends.reply_schemas import MAX_CHOICES, fixed_layout_grammar
 
 
 def accepts(grammar: str, text: str) -> bool:
@@ -109,3 +109,10 @@ def test_a_list_out_of_order_with_repetitions_or_strangers_does_not_pass(text: s
 )
 def test_other_schemas_have_no_fixed_layout(schema: dict[str, object]) -> None:
     assert fixed_layout_grammar(schema) is None
+
+
+def test_a_list_of_too_many_choices_has_no_fixed_layout() -> None:
+    ids = [str(number) for number in range(MAX_CHOICES + 1)]
+    assert fixed_layout_grammar(id_schema(ids)) is None
+    assert fixed_layout_grammar(id_schema(ids[1:])) is not None
+    assert fixed_layout_grammar(label_schema(ids)) is not None

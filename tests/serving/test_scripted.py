@@ -122,6 +122,11 @@ async def test_only_a_line_break_ends_a_line(write: Write, separator: str) -> No
     assert await reply(backend) == f"one{separator}two"
 
 
+def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "replies.jsonl").write_bytes(b'{"reply": "caf\xe9"}')
+    assert "replies.jsonl: not UTF-8: " in refused(str(tmp_path / "replies.jsonl"))
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "no such file" in refused(str(tmp_path / "replies.jsonl"))
     assert "no such file" in refused(f"{tmp_path / 'script.py'}:answer")

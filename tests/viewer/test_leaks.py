@@ -16,7 +16,7 @@ import pytest
 
 from runs.record.folder import RunFolder
 from runs.record.purged import purged_of
-from runs.review.reviews import Reviews, make_review
+from runs.review.reviews import REVIEWS, Reviews, make_review
 from runs.upkeep import purge
 from runs.upkeep.check import check
 from serving.journal.journal import Journal
@@ -257,6 +257,27 @@ def test_a_purge_that_was_broken_off_is_finished_by_the_next(
     assert finished is not None and finished.complete
     assert finished.scores == {"tasks": [{"values": {"f1": 50.0}}]}
     assert purge_leaks(copy.path, run) == set()
+
+
+def test_what_quotes_a_server_or_was_torn_goes_and_a_shared_journal_is_named(
+    copy: RunFolder, tmp_path: Path
+) -> None:
+    copy.manifest.inputs.paths = [str(tmp_path / "gone.jsonl")]
+    copy.manifest.sessions[0].stopped_by = "the server said: Ann is ill"
+    (tmp_path / "calls").symlink_to((copy.path / "calls.sqlite").rename(tmp_path / "shared.sqlite"))
+    (tmp_path / "calls").rename(copy.path / "calls.sqlite")
+    (copy.path / "table.parquet").write_text("Ann is ill")
+    whole = (copy.path / REVIEWS).read_bytes()
+    (copy.path / REVIEWS).write_bytes(whole + b'{"case_id": "k1", "comment": "Ann is ill')
+    ids = purge.plan(copy, [])
+    assert ids == ["k0", "k1", "k2", "k3"]
+    made = purge.purge(copy, ids, {})
+    assert made.outside[-1] == f"{tmp_path / 'shared.sqlite'} (shared: other runs have lost these calls)"
+    assert made.files[-1] == "table.parquet"
+    now = RunFolder(copy.path)
+    assert now.manifest.sessions[0].stopped_by == "(purged)"
+    assert (copy.path / REVIEWS).read_bytes().count(b"\n") == whole.count(b"\n")
+    assert not any(b"Ann is ill" in one for one in unpacked(copy.path))
 
 
 def test_one_case_is_purged_and_the_others_are_as_they_were(run: RunFolder, copy: RunFolder) -> None:

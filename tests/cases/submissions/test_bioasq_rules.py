@@ -75,10 +75,27 @@ def test_faults_of_documents(documents: object, told: str) -> None:
         ({"offsetInBeginSection": "4"}, "refused snippets: 1: offsetInBeginSection is not a whole number"),
         ({"text": " "}, "refused snippets: 1: its text is empty"),
         ({"document": "1"}, "no address of PubMed"),
+        ({"document": 1}, "refused snippets: 1: document is not text"),
+        ({"beginSection": 1}, "refused snippets: 1: beginSection is not text"),
     ],
 )
 def test_faults_of_snippets(change: dict[str, object], told: str) -> None:
     assert told in faults("bioasq-a", snippets=[{**SNIPPET, **change}])[0]
+
+
+def test_a_snippet_over_two_sections_has_no_length_to_check() -> None:
+    snippet = {**SNIPPET, "beginSection": "title"}
+    assert faults("bioasq-a", snippets=[snippet]) == []
+    (read,) = BIOASQ["bioasq-a"].prediction_of({**FOUND, "snippets": [snippet]}).snippets or ()
+    assert (read.section, read.begin, read.end) == ("title", None, None)
+
+
+@pytest.mark.parametrize(
+    ("snippets", "told"),
+    [({}, "refused snippets: not a list"), (["mint"], "refused snippets: 1: not an object")],
+)
+def test_snippets_are_a_list_of_objects(snippets: object, told: str) -> None:
+    assert faults("bioasq-a", snippets=snippets or {"1": SNIPPET}) == [told]
 
 
 def test_eleven_snippets_are_one_too_many() -> None:
@@ -106,6 +123,10 @@ def test_eleven_snippets_are_one_too_many() -> None:
 def test_faults_of_exact_answers(kind: QuestionType | None, exact: object, told: str) -> None:
     (found,) = answered(kind, exact)
     assert told in found
+
+
+def test_an_answer_may_be_missing_where_the_type_is_unknown() -> None:
+    assert answered(None, None) == []
 
 
 @pytest.mark.parametrize(

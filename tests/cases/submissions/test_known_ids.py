@@ -48,6 +48,12 @@ def test_the_cases_of_subtask_1_are_those_of_the_xml(tmp_path: Path) -> None:
     assert set(ARCHEHR["2026-1"].read_expected([key], [cases])) == {"7", "8"}
 
 
+def test_a_case_that_cannot_be_read_has_no_ids(tmp_path: Path) -> None:
+    cases = write_xml(tmp_path / "cases.xml", "7")
+    cases.write_text(cases.read_text().replace(" id='1'", ""))
+    assert ARCHEHR["2026-1"].read_expected([], [cases]) == {"7": KnownIds()}
+
+
 def test_the_key_beside_the_cases_is_found() -> None:
     expected = ARCHEHR["2026-2"].read_expected([], [SAMPLES / "batch.xml"])
     assert expected["101"].answer_sentences == frozenset({"1", "2", "3"})

@@ -18,7 +18,7 @@ from serving.protocol.batch_provider import (
     RemoteBatch,
     RowResult,
 )
-from serving.protocol.errors import CallError
+from serving.protocol.errors import CallError, ErrorClass
 from serving.protocol.made_up_replies import made_up_text
 from serving.protocol.messages import Answer
 from serving.protocol.request import AnyRequest
@@ -45,6 +45,7 @@ class Account:
         paid: How often each row was answered.
         looks: Looks that a batch takes to end.
         end: The state in which the next batches end.
+        error_class: Of those that fail.
         results: Makes the results of a batch of its rows' own.
         on_submit: Called with the rows before a batch is made; may raise.
         lose_answer: Make the batch, and then fail as if the connection was lost.
@@ -56,6 +57,7 @@ class Account:
     deleted: list[str] = field(default_factory=list)
     looks: int = 0
     end: BatchState = "ended"
+    error_class: ErrorClass = "internal"
     results: Callable[[list[RowResult]], list[RowResult]] = lambda rows: rows
     on_submit: Callable[[Sequence[BatchRow]], None] = lambda rows: None
     lose_answer: bool = False
@@ -130,7 +132,8 @@ class Account:
             answered.append(RowResult(row.custom_id, answers))
         held.results = self.results(answered) if self.end != "failed" else []
         self.paid.update(one.custom_id for one in held.results if one.answers)
-        held.remote = replace(held.remote, state=self.end, done=len(held.results))
+        done = len(held.results)
+        held.remote = replace(held.remote, state=self.end, error_class=self.error_class, done=done)
 
     async def results_of(self, batch: RemoteBatch) -> list[RowResult]:
         """Of a batch that has ended."""

@@ -35,12 +35,14 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.stop_at = ""
-        self.stop: asyncio.Event | None = None
+        self.stop_at = "no line has this"
+        self.stop = asyncio.Event()
 
     def notify(self, text: str) -> None:
-        """Keep it."""
+        """Keep it, and stop the run at the line that a test names."""
         self.lines.append(text)
+        if self.stop_at in text:
+            self.stop.set()
 
     def update(self, progress: Progress) -> None:
         """Nothing is shown."""
@@ -86,9 +88,8 @@ class Runs:
             models=assign_roles(models or [model], {}),
         )
         given = self.options("run", **options)
-        return asyncio.run(
-            start(request, self.folder / out, given, stop=asyncio.Event(), watcher=self.watcher)
-        )
+        stop = self.watcher.stop = asyncio.Event()
+        return asyncio.run(start(request, self.folder / out, given, stop=stop, watcher=self.watcher))
 
     def resume(self, out: str = "run", *, models: Any = None, **options: Any) -> RunFolder:
         """Go on."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runs.record.manifest import BudgetCaps, RunStopped
 from runs.upkeep.away import away_batches
-from serving.protocol.batch_provider import BatchLimits, BatchState, RowResult
+from serving.protocol.batch_provider import BatchLimits, BatchState, NoSuchBatch, RowResult
 from serving.protocol.budget import Price
 from serving.protocol.errors import CallError
 from serving.protocol.made_up_replies import made_up_text
-from serving.protocol.messages import Answer
+from serving.protocol.messages import UNKNOWN, Answer
 from tests.runs.batched.account import Account
 from tests.runs.batched.conftest import MODEL, Runs
 
@@ -85,6 +87,15 @@ def test_a_detached_run_goes_on_where_it_ended(runs: Runs, account: Account) -> 
     assert sum(session.calls for session in run.manifest.sessions) == CALLS_OF_4_CASES
 
 
+def test_a_stop_leaves_a_batch_away_for_a_resume(runs: Runs, account: Account) -> None:
+    account.looks, runs.watcher.stop_at = 1_000, "batch_0 submitted"
+    run = runs.start()
+    assert (run.manifest.status, away_batches(run.path).calls) == ("interrupted", 16)
+    account.looks = 0
+    assert runs.resume().manifest.status == "finished"
+    assert set(account.paid.values()) == {1} and len(account.batches) == 3
+
+
 def test_a_batch_that_was_made_without_an_answer_is_found_and_adopted(runs: Runs, account: Account) -> None:
     account.lose_answer = True
     run = runs.start()
@@ -140,6 +151,80 @@ def test_a_batch_that_comes_to_nothing_fails_its_cases_and_a_retry_asks_again(
     assert set(account.paid.values()) == {1}
 
 
+def test_a_batch_that_is_refused_for_now_is_submitted_again(runs: Runs, account: Account) -> None:
+    def accept_the_second(_: object) -> None:
+        account.end = "ended" if account.batches else "failed"
+
+    account.error_class, account.on_submit = "rate_limit", accept_the_second
+    run = runs.start(budget=BudgetCaps(max_tokens=25_000))
+    assert (run.manifest.status, run.manifest.counts.done) == ("finished", 4)
+    assert "batches: batch_0 was refused for now: ; 4 calls wait" in runs.watcher.lines
+    assert set(account.paid.values()) == {1}
+
+
+@pytest.mark.parametrize("method", ["submit", "mark"])
+def test_calls_of_a_batch_that_is_not_taken_fail_and_give_their_budget_back(
+    runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    whole = getattr(Account, method)
+
+    async def refuse(*given: Any) -> Any:
+        monkeypatch.setattr(Account, method, whole)
+        raise CallError("internal", "no room")
+
+    monkeypatch.setattr(Account, method, refuse)
+    # The cap has room for one case at a time.
+    run = runs.start(budget=BudgetCaps(max_tokens=4_000))
+    assert (run.manifest.counts.done, run.manifest.counts.errors) == (1, {"internal": 1})
+    assert [line for line in runs.watcher.lines if line.endswith("no room; 4 calls of it failed")]
+    assert away_batches(run.path).failures == {"internal": 4}
+    runs.resume(budget=BudgetCaps(max_tokens=25_000))
+    assert runs.retry().manifest.counts.done == 4 and set(account.paid.values()) == {1}
+
+
+@pytest.mark.parametrize("error", [CallError("connection", "no route"), NoSuchBatch("batch_0", "openai")])
+def test_files_that_cannot_be_deleted_are_deleted_at_the_next_look(
+    runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch, error: CallError
+) -> None:
+    whole = Account.delete
+
+    async def refuse(*_: object) -> None:
+        monkeypatch.setattr(Account, "delete", whole)
+        raise error
+
+    monkeypatch.setattr(Account, "delete", refuse)
+    run = runs.start()
+    assert (run.manifest.status, set(account.paid.values())) == ("finished", {1})
+    gone = isinstance(error, NoSuchBatch)
+    assert sorted(account.deleted) == [*account.batches][1:] if gone else [*account.batches]
+    told = [line for line in runs.watcher.lines if line.endswith("it is looked at again later")]
+    assert len(told) == (0 if gone else 1)
+
+
+def test_a_batch_that_may_be_ours_is_waited_for_and_not_sent_again(
+    runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def found(_: Account, metadata: Any) -> Any:
+        for held in [*account.batches.values()]:
+            if metadata.items() <= held.remote.metadata.items():
+                yield replace(held.remote, certain=held.remote.final)
+                await account.look(held.remote.id)
+
+    monkeypatch.setattr(Account, "found", found)
+    account.lose_answer, account.looks = True, 1
+    assert runs.start().manifest.status == "finished"
+    assert "batches: batch_0 may be one of this run; it is known once it has ended" in runs.watcher.lines
+    assert set(account.paid.values()) == {1} and len(account.batches) == 3
+
+
+def test_a_harvest_is_stored_in_parts(runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.batches.desk._ROWS_A_COMMIT", 3)
+    account.results = lambda rows: [*rows, rows[0]]
+    run = runs.start()
+    assert run.manifest.counts.done == 4
+    assert away_batches(run.path).rows == {"answered": 24, "doubled": 3, "missing": 0}
+
+
 def test_rows_that_fail_miss_double_or_are_foreign_end_one_way_or_another(
     runs: Runs, account: Account
 ) -> None:
@@ -150,12 +235,12 @@ def test_rows_that_fail_miss_double_or_are_foreign_end_one_way_or_another(
         other = RowResult(rows[2].custom_id, tuple(Answer("other", "stop", 1, 1) for _ in answers))
         failed = RowResult(rows[0].custom_id, failure=CallError("refusal", "no"))
         foreign = RowResult("nobody", answers)
-        return [foreign, failed, *reversed(rows[2:]), rows[3], other]
+        return [foreign, failed, failed, *reversed(rows[2:]), rows[3], other]
 
     account.results = spoil
     run = runs.start()
     rows = away_batches(run.path).rows
-    assert (rows["foreign"], rows["failed"], rows["doubled"], rows["differing"]) == (1, 1, 1, 1)
+    assert (rows["foreign"], rows["failed"], rows["doubled"], rows["differing"]) == (1, 1, 2, 1)
     assert rows["missing"] >= 1
     account.results = lambda rows: rows
     runs.start(model="scripted:auto", out="online")
@@ -163,15 +248,40 @@ def test_rows_that_fail_miss_double_or_are_foreign_end_one_way_or_another(
     assert run.manifest.counts.done == 4 and runs.results() == runs.results("online")
 
 
-def test_a_lost_batch_fails_and_is_not_paid_again_if_it_comes_back(runs: Runs, account: Account) -> None:
+def test_samples_that_a_row_leaves_out_fail_and_tokens_that_nobody_counts_are_estimated(
+    runs: Runs, account: Account
+) -> None:
+    def half(rows: list[RowResult]) -> list[RowResult]:
+        return [
+            replace(row, answers=tuple(Answer(one.text, "stop", UNKNOWN, UNKNOWN) for one in row.answers[:2]))
+            for row in rows
+        ]
+
+    account.results = half
+    run = runs.start(1)
+    assert away_batches(run.path).failures == {"internal": 1}
+    with closing(runs.journal()) as journal:
+        (custom_id,) = (row.custom_id for row in account.batches["batch_2"].rows)
+        assert (journal.batches.samples(custom_id), journal.batches.samples("ab" * 32)) == (1, 0)
+    calls = [call for line in run.trace("k0") for call in line.get("calls", ()) if not call["fault"]]
+    assert all(call["output_tokens"] > 0 for call in calls) and any(
+        call["input_tokens"] > 50 for call in calls
+    )
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_lost_batch_fails_and_is_not_paid_again_if_it_comes_back(
+    runs: Runs, account: Account, *, back: bool
+) -> None:
     account.looks = 1
     runs.start(detach=True)
     kept, account.batches = account.batches, {}
     run = runs.resume()
     assert run.manifest.counts.errors == {"internal": 4}
     assert any("another account" in line for line in runs.watcher.lines)
-    account.batches = kept
+    account.batches = kept if back else {}
     assert runs.retry().manifest.counts.done == 4
+    assert ("batch_0" in account.batches) is back and len(account.batches) == 3
     assert set(account.paid.values()) == {1}
 
 
@@ -222,7 +332,7 @@ def test_a_key_that_is_refused_for_a_batch_leaves_no_failed_call(runs: Runs, acc
     assert set(account.paid.values()) == {1}
 
 
-@pytest.mark.parametrize("method", ["look", "results_of"])
+@pytest.mark.parametrize("method", ["mark", "look", "results_of"])
 def test_a_key_that_is_revoked_while_a_batch_is_away(
     runs: Runs, account: Account, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

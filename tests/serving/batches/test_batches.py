@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from serving.backends import connect as connect_online
+from serving.backends.backend import exchange
+from serving.batches.providers import connect_batched
 from serving.protocol.batch_provider import BatchRow, NoSuchBatch, RemoteBatch
 from serving.protocol.errors import CallError, classify
 from serving.protocol.model_name import ModelName
@@ -279,6 +281,21 @@ async def test_a_batch_is_deleted_with_its_files(reached: Reached) -> None:
     with pytest.raises(CallError):
         await _results_or_failure(reached, batch)
     await reached.provider.delete(batch)
+
+
+async def test_files_that_a_key_may_not_delete_are_still_there(reach_as: Reach) -> None:
+    batch = await reach_as().finished()
+    failure = await failure_of(reach_as(WRONG_KEY).provider.delete(batch))
+    assert failure.error_class == "auth"
+    assert len(await reach_as().results(batch)) == 4
+
+
+async def test_a_model_of_batches_says_who_waits_for_them(reached: Reached) -> None:
+    backend = connect_batched(ModelName(reached.name, MODELS[reached.name]))
+    with pytest.raises(CallError, match="answers in batches, within hours, and only `run`, `resume` and"):
+        await exchange(backend.servers[0], call(), limit_s=10, retries=0)
+    assert backend.batches is not None
+    await backend.batches.provider.aclose()
 
 
 async def _results_or_failure(reached: Reached, batch: RemoteBatch) -> None:
