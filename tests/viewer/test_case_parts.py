@@ -51,6 +51,12 @@ def test_reflection_changes_a_vote_and_leaves_its_first_labels_readable() -> Non
     assert ballot.names("1") and not ballot.names("2")
 
 
+def test_a_reflection_that_failed_says_why_and_knows_the_labels_before_it() -> None:
+    facts = {"vote": 1, "before": ["2"], "after": ["2"], "error_class": "timeout"}
+    (ballot,) = read_ballots([step("reflect_on_labels", facts, because="no answer in time")])
+    assert (ballot.before, ballot.fault, ballot.change("2")) == (frozenset("2"), "no answer in time", "")
+
+
 def test_a_vote_that_failed_is_missing_and_names_nothing() -> None:
     facts = {"votes": VOTES, "failed_votes": {"2": "timeout: late"}, "rescued_votes": {}}
     missing = read_ballots([step("label_evidence", facts)])[2]
@@ -63,6 +69,8 @@ def test_a_ranker_votes_with_its_weight() -> None:
     steps.append(step("aggregate_votes", {"counts": {}, "threshold": 2, "ranker_votes": 2}))
     assert [(one.ranker, one.weight) for one in read_ballots(steps)] == [("", 1), ("", 1), ("bm25", 2)]
     assert read_threshold(steps) == 2
+    rows = note_of(line("c"), Gold(), steps)[0].rows
+    assert [row.name for row in rows] == ["vote 0", "vote 1", "the ranker (counts 2 times)"]
 
 
 def note_of(ended: dict[str, Any], gold: Gold, steps: list[dict[str, Any]] | None = None) -> Any:
@@ -162,6 +170,16 @@ def test_long_and_nested_facts_are_to_be_opened() -> None:
     assert (short.text, short.summary) == ("1, 2", "")
     assert long.summary and nested.summary == "2 entries"
     assert [part.name for part in nested.parts[0].parts] == ["vote", "essential"]
+
+
+def test_facts_deeper_than_a_page_opens_are_one_text() -> None:
+    value: object = {"deep": ["x"], "other": {}}
+    for _ in range(6):
+        value = {"in": value}
+    (fact,) = read_facts({"fact": value})
+    for _ in range(6):
+        (fact,) = fact.parts
+    assert (fact.text, fact.parts) == ("{'deep': ['x'], 'other': {}}", [])
 
 
 def test_bars_stay_within_their_drawing() -> None:
