@@ -193,13 +193,13 @@ def test_save_and_next_goes_to_the_next_case_that_waits(ann: Reviewer) -> None:
 
 
 def test_the_next_case_of_an_assigned_reviewer_is_their_own(ann: Reviewer, run: RunWriter) -> None:
-    Assignments(run.path).add(*assign(["k0", "k2"], ["Ann"], 1, {}), *assign(["k1", "k3"], ["Bo"], 1, {}))
+    Assignments(run.path).add(*assign(["k0", "k3"], ["Ann"], 1, {}), *assign(["k1", "k2"], ["Bo"], 1, {}))
     first = ann.review("k0", action="next", labels_right="on")
-    assert first.headers["location"] == "/runs/run/review?id=k2&saved=k0"
+    assert first.headers["location"] == "/runs/run/review?id=k3&saved=k0"
     other = ann.review("k0", action="next", reviewer="Cy", labels_right="on")
     assert other.headers["location"] == "/runs/run/review?id=k2&saved=k0"
-    last = ann.review("k2", action="next", labels_right="on")
-    assert last.headers["location"] == "/runs/run/case?id=k2&saved=k2"
+    last = ann.review("k3", action="next", labels_right="on")
+    assert last.headers["location"] == "/runs/run/case?id=k3&saved=k3"
 
 
 def test_a_waiting_case_names_what_votes_differ_on_and_then_how_it_goes_on(ann: Reviewer) -> None:
