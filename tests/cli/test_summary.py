@@ -126,3 +126,28 @@ def test_a_run_that_is_being_read_is_not_closed(place: Place) -> None:
         opened.release()
         assert len(list(run.summaries())) == 4
     opened.release()
+
+
+def test_worst_cases_come_first_and_a_lost_key_is_no_fault(place: Place, said: Said) -> None:
+    place.start(keys=(gold_key(place),))
+    lines = place.lines()
+    scored = {line["case_id"]: line["score"] for line in said.json("show", "run")["rows"] if "score" in line}
+    worst = said.json("show", "run", "--worst-first")["rows"]
+    assert [one["case_id"] for one in worst] == [
+        *sorted(scored, key=lambda id_: scored[id_]),
+        *(id_ for id_ in lines if id_ not in scored),
+    ]
+    (place.folder / "key.json").unlink()
+    lost = said.json("show", "run")
+    assert lost["done"] == 2 and not [one for one in lost["rows"] if "score" in one]
+
+
+def test_what_models_do_not_take_and_wider_limits_are_told(place: Place, said: Said) -> None:
+    run = place.start()
+    sessions = [one.model_dump(mode="json") | {"widened": 2} for one in run.manifest.sessions]
+    models = {name: one.model_dump(mode="json") for name, one in run.manifest.models.items()}
+    models["label"]["not_sent"] = ["no seed is sent"]
+    edit_manifest(place.run, sessions=sessions, models=models)
+    shown = said("show", "run")[0]
+    assert "widened 2 requests, after thinking used up the limit" in shown
+    assert "not sent no seed is sent" in shown
