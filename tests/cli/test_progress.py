@@ -161,12 +161,13 @@ def test_bars_come_and_go_with_their_tasks(monkeypatch: pytest.MonkeyPatch) -> N
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     monkeypatch.setattr(cli.progress, "messages", lambda: console)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-
-    def tasks() -> list[tuple[str, float]]:
-        return [(task.description, task.completed) for task in shown._bars.tasks]
-
     with progress() as shown:
         assert isinstance(shown, cli.progress._Bars)
+        bars = shown._bars
+
+        def tasks() -> list[tuple[str, float]]:
+            return [(task.description, task.completed) for task in bars.tasks]
+
         shown.start("cases", 10)
         shown.advance(4)
         shown.loading("weights", True)

@@ -166,7 +166,9 @@ def test_reviews_feed_a_pool_that_a_run_shows_to_other_cases_alone(place: Place,
         evigraph("review", "run", case_id, "--by", "Ann", "--confirm")
     lexical = ("--embedding", "lexical:256")
     added = evigraph("demos", "add", "--from-reviews", "run", "--to", "pool", *lexical)
-    assert "2 of them from reviews, in pool" in added
+    assert "2 of them from reviews, in pool" in added and "replaced" not in added
+    again = evigraph("demos", "add", "pool", "--from-reviews", "run", "--to", "pool-2", *lexical)
+    assert "demonstrations, 2 of them from reviews, in pool-2 replaced by their reviews: k0, k1" in again
     assert evigraph("demos", "list", "pool", *lexical).count("reviewed") == 2
     place.recipe.write_text(
         "system: tamu\nembedding: lexical:256\nevidence: {demonstrations: 2, votes: 1, threshold: 1}\n"

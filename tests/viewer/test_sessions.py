@@ -60,6 +60,13 @@ def test_it_ends_with_its_user_and_with_the_token(kept: Kept) -> None:
     assert kept.ends == [("gone", "removed"), ("renewed", "renewed"), ("expired", "expired")]
 
 
+def test_nobody_lasts_while_the_list_of_users_cannot_be_read(kept: Kept) -> None:
+    person = kept.sessions.person(kept.begin())
+    assert person is not None and person.lasts()
+    kept.users.path.write_text("{")
+    assert not person.lasts()
+
+
 def test_a_user_who_is_added_anew_does_not_come_back_in(kept: Kept) -> None:
     key = kept.begin()
     kept.users.remove("ana")
