@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from cli.set_values import recipe_values
+from graph.recipe import RecipeError
 from runs import RunFolder
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.prompts.versions import ONE_MESSAGE
@@ -169,6 +171,12 @@ def test_huge_cases_run(folder: Path) -> None:
     (folder / "huge.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
     ended = run(folder, "huge.jsonl", "--out", "here", "--json")
     assert (ended.code, ended.summary["done"]) == (0, 2)
+
+
+def test_a_value_that_is_no_yaml_is_named() -> None:
+    assert recipe_values(["answer.words=[1, two]"]) == {"answer.words": [1, "two"]}
+    with pytest.raises(RecipeError, match=r"--set answer\.words: while parsing a flow node"):
+        recipe_values(["answer.words=["])
 
 
 RUN = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--recipe", "lexical.yaml")

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
+from cli.measuring.print_comparison import _counts
 from runs.record.folder import RunFolder
 from tests.evigraph import LEXICAL_RECIPE, Ended, edit_manifest, evigraph, said, write_cases
 
@@ -142,3 +143,12 @@ def test_more_runs_than_two_stand_side_by_side(
     assert shown.endswith(f"... and 2 more: --rows 3 shows all page {page}") and page.exists()
     ended = CliRunner().invoke(app, ["compare", "few", "more", *map(str, copies)])
     assert ended.exit_code == 2 and "at most 8 runs fit side by side, not 9" in " ".join(ended.output.split())
+
+
+def test_routes_of_the_same_steps_are_told_from_others(capsys: pytest.CaptureFixture[str]) -> None:
+    _counts("routes", {("", ""): 2, ("a, b", ""): 1}, 4, rows=2)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert (
+        printed
+        == "routes: 3 of 4 cases changed 2 the same steps, in another order or number 1 A: a, b | B: -"
+    )

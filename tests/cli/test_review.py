@@ -238,6 +238,13 @@ def test_differences_are_shown_once_all_have_labelled_a_case(place: Place, evigr
     assert "not relevant" in told and "question:" in told and "patient:" in told
 
 
+def test_a_blind_review_needs_the_texts(place: Place, evigraph: Terminal) -> None:
+    evigraph("review", "assign", "run", "k0", "--to", "ann")
+    (place.folder / "cases.jsonl").unlink()
+    told = evigraph("review", "run", "k0", "--blind", "--by", "ann", "--essential", "1", code=2)
+    assert "run: the texts of case 'k0' cannot be shown: " in told and "cases.jsonl: no such file" in told
+
+
 def test_lists_without_rows_say_so(tmp_path: Path, evigraph: Terminal) -> None:
     with new_run(tmp_path / "run", ["x"]) as run:
         add(run, ended("x"))

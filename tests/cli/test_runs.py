@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from cli.looking.show_fork import summarise_fork
 from cli.main import app
 from evals.verification import RunVerification
 from nodes.verification.support import Finding, Support
-from runs.record.folder import CALLS
+from runs.record.folder import CALLS, RunFolder
+from runs.record.manifest import ForkedFrom
 from tests.evigraph import edit_manifest, write_cases, write_recipe
 from tests.viewer.case_runs import call, line, step, write_run
-from tests.viewer.written_run import new_run
+from tests.viewer.written_run import add, ended, failed, new_run
 
 
 def evigraph(*arguments: str) -> Result:
@@ -170,3 +172,30 @@ def test_a_node_says_what_its_calls_took_and_which_are_gone(tmp_path: Path) -> N
 def test_there_is_no_last_run_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert "`last` is undefined" in str(evigraph("show", "last").exception)
+
+
+def test_a_fork_is_told_with_what_it_changed_and_cost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = ForkedFrom(run="run", case_id="x", node="label_evidence", step=1, changes={"seed": (1, 2)})
+    with new_run(tmp_path / "run", ["x"]) as run:
+        add(run, ended("x"))
+    with new_run(tmp_path / "fork", ["x"], forked_from=made) as fork:
+        add(fork, failed("x", "timeout"))
+        fork.manifest.sessions[-1] = fork.manifest.sessions[-1].model_copy(update={"cost": 0.12345})
+    summarise_fork(RunFolder(run.path), fork).print()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "cost 0.1235 failed timeout labels labelled in one of the two only" in printed
+    assert printed.startswith(
+        "fork case x from label_evidence, step 1 changed seed: 1 -> 2 steps 0 inherited, 4 new"
+    )
+
+
+def test_findings_that_are_not_listed_are_counted() -> None:
+    Path("found.jsonl").write_text(
+        json.dumps({"case_id": "s", "sentences": ["Mr. Doe called 555-123-4567."]})
+    )
+    scanned = evigraph("scan", "found.jsonl", "--rows", "1").stdout
+    count = len(json.loads(evigraph("scan", "found.jsonl", "--json").stdout)["findings"])
+    assert count > 1 and f"... and {count - 1} more: --rows {count} shows all" in scanned
+    assert "shows all" not in evigraph("scan", "found.jsonl", "--rows", str(count)).stdout

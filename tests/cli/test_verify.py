@@ -62,6 +62,7 @@ def test_what_is_left_out_and_cut_off_is_told(
     command = ("verify", "note.txt", "source.txt", "--ranker", "bm25", "--html", "page.html")
     printed = said(*command, "--rows", "1")
     assert "... and 1 more: --rows 2" in printed and printed.endswith(" page.html")
+    assert "more: --rows" not in said(*command, "--rows", "2")
     line = VerifiedLine("A.", supported=False, evidence=(), cut=True)
     found = Verification((line,), ("A.", "B."), threshold=0.5, cut_sentences=(0, 1))
     report = Report("note", "source", ("1", "2"), "bm25", found, source_encoded=None)

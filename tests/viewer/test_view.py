@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ import httpx
 import pytest
 
 from access.users import Users
-from cli.looking.view import _roots
+from cli.looking.view import _resume_command, _roots
 from runs.record.audit import read_audit
 from runs.record.manifest import RunError
 from serving.protocol.addresses import is_loopback
@@ -30,6 +31,12 @@ ANY = "0.0.0.0"  # noqa: S104 - of a test
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"nowhere: no run here or below$"):
         _roots([tmp_path / "nowhere"])
+
+
+def test_reviewed_cases_are_resumed_by_a_program_of_ours() -> None:
+    program, *words = _resume_command(Path("a run"))
+    assert (program, words[-3:]) == (sys.executable, ["resume", "a run", "--reviewed"])
+    assert words[:-3] == ["-P", *COMMAND[1:]], "the folder of the user holds none of our modules"
 
 
 def test_a_taken_port_is_named() -> None:
