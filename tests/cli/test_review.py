@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.main import main
+from runs.record.index import INDEX
 from tests.runs.waiting import Place
 from tests.viewer.written_run import add, ended, new_run
 
@@ -239,8 +240,9 @@ def test_differences_are_shown_once_all_have_labelled_a_case(place: Place, evigr
 
 
 def test_a_blind_review_needs_the_texts(place: Place, evigraph: Terminal) -> None:
+    for path in (place.folder / "cases.jsonl", place.run / INDEX):
+        path.unlink(missing_ok=True)
     evigraph("review", "assign", "run", "k0", "--to", "ann")
-    (place.folder / "cases.jsonl").unlink()
     told = evigraph("review", "run", "k0", "--blind", "--by", "ann", "--essential", "1", code=2)
     assert "run: the texts of case 'k0' cannot be shown: " in told and "cases.jsonl: no such file" in told
 

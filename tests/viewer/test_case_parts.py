@@ -221,6 +221,11 @@ def test_the_route_runs_downwards_through_cycles(route: list[tuple[str, str]]) -
     assert len(layout.paths) == len(CYCLE) - (2 if route else 1)
 
 
+def test_a_layer_follows_the_longest_way_to_it_in_whatever_order_edges_come() -> None:
+    edges = [("c", "d"), ("b", "c"), ("a", "b"), ("a", "d")]
+    assert lay_out("abcd", edges, []).layer_of == {"a": 0, "b": 1, "c": 2, "d": 3}
+
+
 def test_nodes_and_lanes_of_a_layer_do_not_overlap() -> None:
     edges = [("s", name) for name in "abcdz"] + [(name, "z") for name in "abcd"] + [("a", "b")]
     layout = lay_out("sabcdz", edges, [("s", "c"), ("c", "z")])

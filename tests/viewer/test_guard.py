@@ -134,7 +134,7 @@ def test_pages_hold_no_inline_script_and_no_inline_style() -> None:
 
 def test_over_tls_the_cookie_stays_there() -> None:
     client = stranger()
-    client.base_url = f"https://127.0.0.1:{PORT}"  # type: ignore[assignment]
+    client.base_url = f"https://127.0.0.1:{PORT}"
     answer = client.get("/", params={"token": TOKEN})
     assert "Secure" in answer.headers["set-cookie"].split("; ")
     assert "Secure" not in stranger().get("/", params={"token": TOKEN}).headers["set-cookie"]
@@ -152,8 +152,11 @@ def test_no_web_socket_is_served() -> None:
     async def app(*given: object) -> None:
         served.append(given)
 
-    async def unused(*_: object) -> Message:
-        raise AssertionError("nothing is read or sent")
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
 
-    asyncio.run(Guard(app, PORT, LinkDoor(PORT, TOKEN))({"type": "websocket"}, unused, unused))
+    async def send(message: Message) -> None:
+        raise AssertionError(f"nothing is sent: {message}")
+
+    asyncio.run(Guard(app, PORT, LinkDoor(PORT, TOKEN))({"type": "websocket"}, receive, send))
     assert served == []

@@ -7,10 +7,13 @@ from dataclasses import replace
 import pytest
 
 from cases.records import Intent
+from cli.measuring.print_analysis import _NO_KEY, print_analysis
 from evals.analysis.intents import NONE, evidence_by_intent, intent_scores
 from evals.analysis.reflection import reflection_changes
+from evals.analysis.report import Analysis
 from evals.analysis.voted_cases import vote_agreement
 from evals.scoring.gold import GoldCase
+from evals.scoring.score import weak_note
 from ranking.measures import Counts, scores
 from tests.evals.analysis.examples import vote, voted
 
@@ -133,3 +136,13 @@ def test_cases_that_are_not_in_the_key_do_not_count() -> None:
 def test_evidence_goes_by_the_intent_of_the_key_and_else_by_the_predicted() -> None:
     groups = evidence_by_intent([voted("1", "30", "1", intent="treatment_plan"), voted("2", "03", "1")])
     assert [(group.name, group.strict_micro.f1) for group in groups] == [(NONE, 0.0), ("treatment_plan", 1.0)]
+
+
+def test_weak_labels_are_told_and_a_missing_key_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Analysis("run", 3, 2, 2, 3, True, [], [], None, None, None, [], None, weak_cases=1)
+    print_analysis(found)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("run: 3 cases with votes, 2 of them in a key")
+    assert weak_note(1, 2) in printed and printed.endswith(_NO_KEY)
+    print_analysis(replace(found, weak_cases=0))
+    assert weak_note(1, 2) not in " ".join(capsys.readouterr().out.split())
