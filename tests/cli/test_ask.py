@@ -177,7 +177,7 @@ def test_sentences_of_an_aligned_answer_have_the_sentences_that_they_rest_on() -
     assert [(one["text"], one["sentence_ids"]) for one in of_clinician] == [("He fell. It was cold.", [])]
 
 
-SUPPORTED = {
+SUPPORTED: dict[str, Any] = {
     "text": "A.",
     "support": "supported",
     "probability": None,
@@ -214,3 +214,7 @@ def test_what_there_is_instead_of_an_answer_is_said(
     assert printed.startswith(told.replace("RUN", str(run.path)))
     if "answer" in fields:
         assert "rests on 22 of 30 sentences" in printed and "Fact 20. ... and 2 more" in printed
+        twenty = SUPPORTED | {"sentence_ids": SUPPORTED["sentence_ids"][:20]}
+        short = line("note", answer="A.", answer_support=[twenty])
+        answer_result(Case("note", "", "Why?", sentences), run, short).show()
+        assert "more" not in capsys.readouterr().out

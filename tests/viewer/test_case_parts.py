@@ -33,6 +33,7 @@ def test_a_phrase_without_a_true_index_is_found_by_its_text() -> None:
 
 def test_overlapping_phrases_are_one_mark() -> None:
     assert marked("why did it hurt", ("why did", 0), ("did it", 4), ("did", 4)) == ["why did it"]
+    assert marked("painless now", ("pain", 0), ("less", 4)) == ["painless"]
 
 
 def test_a_phrase_that_is_not_there_is_kept_apart() -> None:

@@ -74,6 +74,13 @@ def test_a_user_who_is_added_anew_does_not_come_back_in(kept: Kept) -> None:
     assert kept.sessions.person(key) is None
 
 
+def test_all_sessions_end_with_the_server(kept: Kept) -> None:
+    keys = [kept.begin("ana"), kept.begin("bert")]
+    kept.sessions.close()
+    assert kept.ends == [("ana", "the server has ended"), ("bert", "the server has ended")]
+    assert [kept.sessions.person(key) for key in keys] == [None, None]
+
+
 def test_sessions_that_nobody_came_back_to_are_swept(kept: Kept) -> None:
     kept.begin("ana")
     kept.clock.at += IDLE - 1
