@@ -16,6 +16,7 @@ from api.offer import Limits, Offer
 from api.problems import Refused
 from api.service import Service
 from cases.formats.json_border import first_fault
+from cli.running.api import _offer
 from nodes.core.recipe import RecipeError
 from runs.record.manifest import RunError
 from tests.api.services import NOTE, QUESTION, Client, Place, run_of
@@ -215,6 +216,18 @@ def test_settings_that_name_hosts_and_files_need_their_words(place: Place, field
     with pytest.raises(Refused) as refused:
         offered("model").choose(None, None, None, {field: "/etc"})
     assert (refused.value.status_code, refused.value.pointer) == (422, "/settings")
+
+
+def test_the_operator_names_models_recipes_and_the_words_of_settings(place: Place) -> None:
+    words = ("evidence.votes", "embedding=lexical:1,lexical:2", "embedding=,lexical:3")
+    models = ("fast=scripted:auto", "scripted:auto")
+    found = _offer(models, [str(place.recipe)], words, {}, Limits())
+    assert found.models == {"fast": "scripted:auto", "scripted:auto": "scripted:auto"}
+    assert {name: [*allowed] for name, allowed in found.settings.items()} == {
+        "evidence.votes": [],
+        "embedding": ["lexical:1", "lexical:2", "lexical:3"],
+    }
+    assert [*found.recipes] == ["lexical"]
 
 
 IDS = ["a/review", "a\nb", "x" * 201, "../x", "a/./b", "..", "\u2028", "\u202e"]
