@@ -353,7 +353,7 @@ class Service:
         digest = _digest(choice, name, content)
         if key is None:
             return self._add(caller, choice, name, content, None, digest, strict=strict), False
-        if not 0 < len(key) <= MAX_KEY or not key.isprintable():
+        if not key or not key.isprintable():
             raise Refused(400, f"Idempotency-Key has 1 to {MAX_KEY} printable characters")
         slot = (caller.name, key)
         with self._lock:

@@ -34,8 +34,6 @@ class Background:
 
     def close(self) -> None:
         """End the thread and cancel unfinished work."""
-        if self._loop.is_closed():
-            return
         self.run(_cancel_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 import evigraph
-from serving.journal.journal import Journal
+from cases.formats.plain_jsonl import case_of
+from serving.journal.journal import Journal, JournalError
 from tests.evigraph import write_cases, write_recipe
 from tests.serving.fake_server import FakeServer, Obey, Say
 
@@ -83,10 +85,22 @@ class Plain:
         self.question, self.note = CASE["question"], "Large pneumothorax. Smoker. Tube placed."
 
 
+class Posted(BaseModel):
+    question: str
+    sentences: list[str]
+    note: str | None = None
+
+
 @pytest.mark.parametrize(
     "case",
-    [CASE, Question(str(CASE["question"]), list(CASE["sentences"])), Plain()],
-    ids=["dict", "dataclass", "object with a note"],
+    [
+        CASE,
+        Question(str(CASE["question"]), list(CASE["sentences"])),
+        Plain(),
+        Posted(**CASE),
+        case_of({**CASE, "case_id": "c"}),
+    ],
+    ids=["dict", "dataclass", "object with a note", "model of pydantic", "case"],
 )
 def test_a_case_runs_from_a_dict_or_an_object(graph: evigraph.Graph, case: Any) -> None:
     result = graph.invoke(case)
@@ -166,6 +180,35 @@ def test_a_chat_model_goes_through_probe_gate_and_journal(tmp_path: Path) -> Non
         assert graph.invoke(CASE).line == result.line
     assert again.asked == []
     assert Journal(tmp_path / "kept" / "calls.sqlite", read_only=True).tokens()
+
+
+def test_a_verified_answer_says_what_supports_it() -> None:
+    with opened(recipe="direct", settings={"verification": "rules"}) as graph:
+        result = graph.invoke(CASE)
+        assert "verify_answer" in graph.compiled.get_graph().nodes
+    assert (result.answer_status, result.flags) == ("unsupported", result.line["flags"])
+    assert {one["support"] for one in result.answer_support} == {"not_stated"}
+
+
+def test_a_journal_that_cannot_be_written_leaves_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[object] = []
+
+    async def close(backends: Iterable[object]) -> None:
+        closed.extend(backends)
+
+    monkeypatch.setattr("evigraph.open_graph.close_backends", close)
+    (tmp_path / "calls.sqlite").mkdir()
+    with pytest.raises(JournalError):
+        opened(folder=tmp_path)
+    assert closed
+
+
+def test_what_is_under_way_ends_with_its_graph() -> None:
+    with opened() as graph:
+        future = graph._background.start(asyncio.Event().wait())
+    assert future.cancelled()
 
 
 def test_models_are_given_by_role() -> None:

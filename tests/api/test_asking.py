@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from access.users import Users
 from api.asking import Asking
+from api.bodies import Submission
 from api.callers import Caller, Rate
 from api.offer import Limits
 from api.server import ByService
@@ -114,6 +115,7 @@ def test_every_page_has_the_policy_that_runs_nothing_inline(browser: TestClient,
         ({"question": ""}, "question"),
         ({"model": "gpt"}, "on offer"),
         ({"recipe": "x"}, "x"),
+        ({"model": "x" * 1000}, "model"),
     ],
 )
 def test_a_refused_form_keeps_what_was_typed(browser: TestClient, typed: dict[str, str], said: str) -> None:
@@ -138,6 +140,43 @@ def test_a_run_is_cancelled_from_its_page(browser: TestClient, service: Service,
     page = browser.get(path).text
     assert 'class="state cancelled"' in page
     assert "Cancel</button>" not in page
+    for _ in range(2):
+        path = browser.post("/ask", data=TYPED, headers=OWN).headers["location"]
+        id_ = ended(service, path)
+        # It has ended meanwhile, which its page says.
+        cancelled = browser.post(f"{path}/cancel", headers=OWN)
+        assert (cancelled.status_code, cancelled.headers["location"]) == (303, path)
+        assert 'class="state finished"' in browser.get(path).text
+    (place.root / id_ / "cases.jsonl").write_text("{broken\n")
+    damaged = browser.get(path)
+    assert (damaged.status_code, "answered" in damaged.text) == (200, False)
+
+
+def test_a_run_that_was_submitted_with_its_own_cases_has_the_page_of_a_run(
+    browser: TestClient, service: Service
+) -> None:
+    case = {"case_id": "1", "question": "Why?", "sentences": ["It leaked."]}
+    for cases in ([case], [{**case, "case_id": "note"}, case]):
+        job, _ = service.submit(ADMIN, Submission.model_validate({"cases": cases}), None)
+        page = browser.get(f"/ask/{job.record.id}")
+        assert (page.status_code, page.headers["location"]) == (303, f"/runs/{job.record.id}")
+
+
+def test_who_may_only_view_asks_nothing(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("access.users._COST", (2, 8, 1))
+    users = Users(place.folder / "people" / "users.json")
+    token = users.add("vera", "view", NOW)[1]
+    library = Library([place.root])
+    signing_in = SigningIn(users, PORT, library.roots, clock=lambda: 0.0, now=lambda: NOW)
+    with place.service() as service:
+        asking = Asking(service, Rate(5, lambda: 0.0)).routes()
+        app = application(library, PORT, TOKEN, signing_in=signing_in, asking=asking)
+        vera = TestClient(app, base_url=HOME, follow_redirects=False)
+        assert vera.post("/sign-in", data={"token": token}, headers=OWN).status_code == 303
+        assert vera.get("/ask").status_code == 403
+        assert vera.post("/ask", data=TYPED, headers=OWN).status_code == 403
+        assert service.jobs.all() == []
+    library.close()
 
 
 @pytest.mark.parametrize("how", ["removed", "signed out"])

@@ -87,6 +87,7 @@ def test_runs_are_their_submitters_unless_a_role_says_more(client: Client, place
     codes = {role: client.call("POST", cancel, role).status_code for role in RIGHTS}
     assert codes == {"view": 403, "submit": 409, "review": 403, "admin": 409}
     library = Library([place.root], visible=lambda path: shown(client.service, path))
+    assert len(library.names()) == 2, "whoever has opened the link sees all"
     for person, count in ((Person("submit", "submit", "s"), 1), (Person("vera", "view", "s"), 2)):
         leave = sign_in_for_request(person)
         assert len(library.names()) == count
@@ -159,6 +160,11 @@ def test_a_users_token_is_looked_at_once_and_follows_the_list(
         assert await tokens.caller(other, "1.1.1.1") == found and tokens.valid(found)
         users.remove("ana")
         assert await tokens.caller(other, "1.1.1.1") is None and not tokens.valid(found)
+        users.path.write_text("{")
+        assert not tokens.valid(found)
+        with pytest.raises(Refused, match="the list of users cannot be used: ") as refused:
+            await tokens.caller(other, "1.1.1.1")
+        assert refused.value.status_code == 503
 
     asyncio.run(look())
 
@@ -185,3 +191,17 @@ def test_wrong_tokens_of_one_client_are_soon_not_looked_at(tmp_path: Path) -> No
         assert await tokens.caller(token, "1.1.1.1") == Caller("ana", "view", ana.id)
 
     asyncio.run(look())
+
+
+def test_tokens_without_end_take_no_memory_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.callers._MOST_KNOWN", 2)
+    monkeypatch.setattr(users_module, "_COST", (2, 8, 1))
+    users = Users(tmp_path / "users.json")
+    tokens = UserTokens(users, lambda: 0.0, lambda: NOW)
+    known = []
+    for name in ("ana", "ben", "cy"):
+        found = asyncio.run(tokens.caller(users.add(name, "view", NOW)[1], "1.1.1.1"))
+        known.append((found and found.name, len(tokens._known)))
+    assert known == [("ana", 1), ("ben", 2), ("cy", 1)]

@@ -12,9 +12,11 @@ import pytest
 
 from access.users import Users
 from api.callers import Caller, Rate, UserTokens
+from api.events import Position, State, events
 from api.hub import Hub
 from api.offer import Limits
 from api.routes import application
+from runs.record.trace_file import TRACE
 from tests.api.services import (
     LAST,
     QUESTION,
@@ -38,7 +40,11 @@ CASES = {
 }
 
 
-def test_every_line_of_the_trace_is_an_event_with_an_id(client: Client, place: Place) -> None:
+@pytest.mark.parametrize("at_once", [64, 1])
+def test_every_line_of_the_trace_is_an_event_with_an_id(
+    client: Client, place: Place, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("api.events._AT_ONCE", at_once)
     id_ = client.submitted(CASES)
     client.ended(id_)
     found = client.events(id_)
@@ -107,6 +113,30 @@ async def test_who_comes_late_hears_of_what_is_under_way_once() -> None:
     hub.forget("run")
     with hub.listening("run") as later:
         assert not later.steps
+        hub.close()
+        await asyncio.sleep(0)
+        assert hub.closed and later.news.is_set() and not later.steps
+
+
+def test_a_stream_looks_again_by_itself_and_ends_with_the_service(
+    client: Client, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.events._LOOK", 0.0)
+    id_ = client.submitted()
+    client.ended(id_)
+    job, hub = client.service.jobs.get(id_), Hub()
+    assert job is not None
+    states = [State(True, {"status": "finished"}), *[State(False, {})] * 3]
+
+    async def kinds() -> list[str | None]:
+        return [one.event async for one in events(job, Position(), hub, states.pop)]
+
+    assert asyncio.run(kinds())[-2:] == ["case", "end"]
+    assert states == []
+    hub.close()
+    states.append(State(False, {}))
+    (place.root / id_ / TRACE).unlink()
+    assert asyncio.run(kinds()) == []
 
 
 async def test_streams_wake_when_the_service_closes() -> None:

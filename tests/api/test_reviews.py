@@ -7,7 +7,7 @@ from typing import Any
 
 from runs.review.reviewers import Assignments, assign
 from runs.review.reviews import Reviews
-from tests.api.services import QUESTION, Client, Place
+from tests.api.services import QUESTION, Client, Place, until
 
 ASKING = {**QUESTION, "recipe": "asking"}
 
@@ -101,6 +101,22 @@ def test_a_reviewer_sees_no_labels_of_others_until_all_have_labelled(client: Cli
     stale = client.call("POST", path, name="ana", json={**given, "shown": first["shown"]})
     assert (stale.status_code, stale.json()["pointer"]) == (409, "/shown")
     assert len(client.call("GET", path, name="ana").json()["reviews"]) == 2
+
+
+def test_a_review_that_comes_in_while_another_case_goes_on_is_not_lost(client: Client, place: Place) -> None:
+    (place.folder / "differ").touch()
+    case = {"question": "Why?", "sentences": ["A drain was placed.", "It leaked."]}
+    cases = [{"case_id": id_, **case} for id_ in ("a", "b")]
+    run = client.submitted({"cases": cases, "recipe": "asking"})
+    assert client.ended(run)["cases"]["waiting"] == 2
+    with place.held("answer"):
+        for id_ in ("a", "b"):
+            path = f"/v1/runs/{run}/cases/{id_}/review"
+            shown = client.call("GET", path).json()["shown"]
+            assert client.call("POST", path, json={"labels": {}, "shown": shown}).json()["goes_on"] is True
+            until(lambda: place.calls, lambda calls: "answer a 0" in calls)
+        assert "answer b 0" not in place.calls
+    assert client.ended(run)["cases"]["done"] == 2
 
 
 def test_a_review_names_the_view_that_it_is_about(client: Client, place: Place) -> None:

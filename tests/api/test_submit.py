@@ -11,10 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from api.bodies import MAX_SENTENCES
+from api.jobs import Jobs
 from api.offer import Limits, Offer
 from api.problems import Refused
+from api.service import Service
 from cases.formats.json_border import first_fault
+from cli.running.api import _offer
 from nodes.core.recipe import RecipeError
+from runs.record.manifest import RunError
 from tests.api.services import NOTE, QUESTION, Client, Place, run_of
 
 SAMPLES = Path(__file__).parents[2] / "cases" / "samples"
@@ -214,6 +218,18 @@ def test_settings_that_name_hosts_and_files_need_their_words(place: Place, field
     assert (refused.value.status_code, refused.value.pointer) == (422, "/settings")
 
 
+def test_the_operator_names_models_recipes_and_the_words_of_settings(place: Place) -> None:
+    words = ("evidence.votes", "embedding=lexical:1,lexical:2", "embedding=,lexical:3")
+    models = ("fast=scripted:auto", "scripted:auto")
+    found = _offer(models, [str(place.recipe)], words, {}, Limits())
+    assert found.models == {"fast": "scripted:auto", "scripted:auto": "scripted:auto"}
+    assert {name: [*allowed] for name, allowed in found.settings.items()} == {
+        "evidence.votes": [],
+        "embedding": ["lexical:1", "lexical:2", "lexical:3"],
+    }
+    assert [*found.recipes] == ["lexical"]
+
+
 IDS = ["a/review", "a\nb", "x" * 201, "../x", "a/./b", "..", "\u2028", "\u202e"]
 
 
@@ -293,3 +309,94 @@ def test_without_a_token_no_body_is_read(client: Client) -> None:
     for path in ("/v1/runs", review):
         # Otherwise it would report invalid JSON.
         assert client.http.post(path, content=b"{", headers=kind).status_code == 401, path
+
+
+def test_a_form_needs_a_file_and_known_fields(client: Client) -> None:
+    file = ("a.jsonl", json.dumps(CASE).encode())
+    forms: list[tuple[dict[str, Any], str, str | None]] = [
+        ({"file": file, "modle": (None, "auto")}, "unknown field 'modle'; known: file, system, ", None),
+        ({"model": (None, "auto")}, "send the case file as the field `file`", "/file"),
+        ({"file": (None, "text")}, "send the case file as the field `file`", "/file"),
+        ({"file": file, "settings": (None, '{"a": []}')}, "an object of plain values", "/settings"),
+    ]
+    for files, told, pointer in forms:
+        answer = client.call("POST", "/v1/runs", files=files)
+        assert (answer.status_code, answer.json().get("pointer")) == (422, pointer), answer.text
+        assert told in answer.json()["detail"]
+
+
+def test_a_key_is_short_and_printable_and_serves_one_submission_at_a_time(client: Client) -> None:
+    answers = [client.submit(Idempotency_Key=key) for key in ("", "k" * 201, "k\tk")]
+    assert [one.status_code for one in answers] == [400, 422, 400]
+    assert all("dempotency-" in one.json()["detail"] for one in answers)
+    assert client.submit(Idempotency_Key="k" * 200).status_code == 202
+    client.service._pending.add(("admin", "k"))
+    answer = client.submit(Idempotency_Key="k")
+    assert (answer.status_code, answer.headers["retry-after"]) == (409, "1")
+    theirs = client.call("POST", "/v1/runs", "submit", json=QUESTION, headers={"Idempotency-Key": "k"})
+    assert theirs.status_code == 202
+
+
+def test_what_is_not_offered_together_or_any_more_is_refused(client: Client, place: Place) -> None:
+    job = client.service.jobs.get(client.submitted())
+    assert job is not None
+    recipes = {"lexical": str(place.recipe), "direct": "direct"}
+    both = Offer({"auto": "scripted:auto"}, recipes, {"no.field": ()})
+    with pytest.raises(Refused, match="recipe 'lexical' is not for system 'direct'") as refused:
+        both.choose("direct", "lexical", None, {})
+    assert refused.value.pointer == "/recipe"
+    assert both.choose("direct", None, None, {}).recipe == "direct"
+    with pytest.raises(Refused, match="no\\.field") as refused:
+        both.choose(None, None, None, {"no.field": 1})
+    assert refused.value.pointer == "/settings"
+    with pytest.raises(Refused, match="recipe 'lexical' or model 'counting' is not on offer any more"):
+        both.request(job.record, place.folder)
+
+
+def test_a_wrong_parameter_and_a_fault_of_the_service_are_problems(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = client.call("GET", "/v1/runs", params={"limit": "x"})
+    assert (wrong.status_code, wrong.json()["pointer"]) == (422, "/limit")
+    assert wrong.json()["detail"].startswith("query.limit: ")
+    monkeypatch.setattr(Service, "job", lambda *_: 1 // 0)
+    failed = client.call("GET", "/v1/runs/x")
+    assert (failed.status_code, failed.headers["content-type"]) == (500, "application/problem+json")
+    assert failed.json()["detail"].startswith("The service failed with ZeroDivisionError.")
+    assert failed.json()["instance"] == "/v1/runs/x"
+
+
+def test_a_damaged_record_is_named_and_half_a_submission_is_forgotten(place: Place) -> None:
+    with place.client() as client:
+        id_ = client.submitted()
+        client.ended(id_)
+    record = place.root / ".jobs" / id_ / "job.json"
+    half = place.root / ".jobs" / f"{id_[:-1]}{int(id_[-1] == '0')}"
+    half.mkdir()
+    (half / "note.jsonl").touch()
+    record.write_text("{}")
+    # The second time it would be held by the first one, had that not given it up.
+    for _ in range(2):
+        with pytest.raises(RunError, match=r"job\.json: .*; correct it, or move its folder away"):
+            Jobs(place.root)
+    record.unlink()
+    jobs = Jobs(place.root)
+    assert (jobs.all(), half.exists(), record.parent.exists()) == ([], False, False)
+    jobs.close()
+
+
+def test_results_are_refused_until_a_case_has_ended_and_where_they_are_damaged(place: Place) -> None:
+    with place.client(Limits(running=1)) as client:
+        with place.held("label"):
+            client.until(client.submitted(), "running")
+            queued = client.submitted()
+            path = f"/v1/runs/{queued}/cases"
+            assert client.call("GET", path).json() == {"cases": []}
+            missing = client.call("GET", f"{path}/note")
+            assert missing.status_code == 404
+            assert missing.json()["detail"] == f"no case 'note' of run {queued} has ended"
+        client.ended(queued)
+        assert client.call("GET", f"{path}/other").status_code == 404
+        (place.root / queued / "cases.jsonl").write_text("{broken\n")
+        damaged = client.call("GET", f"{path}/note")
+        assert (damaged.status_code, "cases.jsonl" in damaged.json()["detail"]) == (500, True)

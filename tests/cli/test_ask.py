@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from cases.records import Case, Sentence
 from cli.main import app
-from cli.running.print_answer import _mark
+from cli.running.print_answer import _answer_sentences, _mark, answer_result
+from runs.record.folder import RunFolder
 from storage.errors import InputError
 from tests.evigraph import write_recipe
+from tests.viewer.case_runs import line, write_run
 
 NOTE = "Admitted after a fall.\nDr. Patel advised reversal. Vitamin K\x1b[2J 10 mg i.v. was given.\n"
 
@@ -154,3 +158,63 @@ def test_a_sentence_that_shares_no_word_with_the_note_is_not_shown_as_if_it_had_
     mark = {"support": "supported", "sentence_ids": [], "probability": 0.77}
     assert _mark(mark) == "supported, but no sentence shares a word with it (P(supported) 0.77)"
     assert _mark(mark | {"sentence_ids": ["2", "3"]}) == "supported by 2, 3 (P(supported) 0.77)"
+
+
+def test_sentences_of_an_aligned_answer_have_the_sentences_that_they_rest_on() -> None:
+    aligned = line(
+        "note",
+        answer="He fell. It was cold.",
+        answer_sentences=[{"id": "1", "text": "He fell."}, {"id": "2", "text": "It was cold."}],
+        alignment={"1": ["3"]},
+        aligned_answer="generated",
+    )
+    found = _answer_sentences(aligned)
+    assert [(one["text"], one["sentence_ids"]) for one in found] == [
+        ("He fell.", ["3"]),
+        ("It was cold.", []),
+    ]
+    of_clinician = _answer_sentences(aligned | {"aligned_answer": "clinician"})
+    assert [(one["text"], one["sentence_ids"]) for one in of_clinician] == [("He fell. It was cold.", [])]
+
+
+SUPPORTED: dict[str, Any] = {
+    "text": "A.",
+    "support": "supported",
+    "probability": None,
+    "sentence_ids": [str(number) for number in range(1, 23)],
+}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        (
+            {"error": {"class": "timeout", "message": "late"}, "status": "failed"},
+            "failed: timeout: late run: RUN next: evigraph retry RUN",
+        ),
+        (
+            {"flags": ["no_answer", "fell_back"]},
+            "no answer: no answer, fell back run: RUN next: evigraph show RUN note",
+        ),
+        ({}, "no answer run: RUN next: evigraph show RUN note"),
+        (
+            {"answer_support": [SUPPORTED], "answer": "A."},
+            "A. supported by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22",
+        ),
+    ],
+    ids=["failed", "flags", "nothing", "many sentences"],
+)
+def test_what_there_is_instead_of_an_answer_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], told: str
+) -> None:
+    sentences = tuple(Sentence(str(number), f"Fact {number}.") for number in range(1, 31))
+    run = RunFolder(write_run(folder, {"case_id": "note", "sentences": ["A."]}, line("note")))
+    answer_result(Case("note", "", "Why?", sentences), run, line("note", **fields)).show()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith(told.replace("RUN", str(run.path)))
+    if "answer" in fields:
+        assert "rests on 22 of 30 sentences" in printed and "Fact 20. ... and 2 more" in printed
+        twenty = SUPPORTED | {"sentence_ids": SUPPORTED["sentence_ids"][:20]}
+        short = line("note", answer="A.", answer_support=[twenty])
+        answer_result(Case("note", "", "Why?", sentences), run, short).show()
+        assert "more" not in capsys.readouterr().out

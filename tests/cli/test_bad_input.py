@@ -10,7 +10,11 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
+from cli.set_values import recipe_values
+from graph.recipe import RecipeError
 from runs import RunFolder
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.prompts.versions import ONE_MESSAGE
@@ -167,3 +171,51 @@ def test_huge_cases_run(folder: Path) -> None:
     (folder / "huge.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
     ended = run(folder, "huge.jsonl", "--out", "here", "--json")
     assert (ended.code, ended.summary["done"]) == (0, 2)
+
+
+def test_a_value_that_is_no_yaml_is_named() -> None:
+    assert recipe_values(["answer.words=[1, two]"]) == {"answer.words": [1, "two"]}
+    with pytest.raises(RecipeError, match=r"--set answer\.words: while parsing a flow node"):
+        recipe_values(["answer.words=["])
+
+
+RUN = ("run", "tamu", "cases.jsonl", "--model", "scripted:auto", "--recipe", "lexical.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--", "-x"), "No such option: -x"),
+        ((*RUN, "--workers", "2"), "--workers needs --on ray"),
+        ((*RUN, "--on", "slurm"), "--on: 'slurm' is "),
+        ((*RUN, "--shard", "2/2"), "shard 2/2 is out of range"),
+        ((*RUN, "--case-ids", " , "), "names no case"),
+        ((*RUN, "--set", "models.answer=x"), "--set cannot change 'models.answer': give --model"),
+        ((*RUN, "--set", "answer.words"), "--set takes FIELD=VALUE, not 'answer.words'"),
+        ((*RUN, "--set", "answer.words="), "--set takes FIELD=VALUE, not 'answer.words='"),
+        (("rank", "bm25", "cases.jsonl", "--cutoff", "top"), "'top'"),
+        (
+            ("rank", "bm25", "cases.jsonl", "--reader", "scifact", "--key", "key.json"),
+            "'scifact' takes no key",
+        ),
+        (("train", "--data", "cases.jsonl"), "name a recipe: "),
+        (("train", "pointwise"), "name what to learn from: --data PATH"),
+        (("train", "logistic"), "name what to learn from: --data PATH"),
+        (("verify", "cases.jsonl"), "name the source of cases.jsonl: a text or case file"),
+        (("verify", ".", "cases.jsonl", "--case", "k0"), "a run brings its own source; leave SOURCE out"),
+        (("bench",), "name a benchmark, or list them: evigraph bench --list"),
+        (
+            ("api", "runs", "--model", "scripted:auto", "--recipe", "tamu", "--recipe", "tamu"),
+            "names two recipes",
+        ),
+    ],
+)
+def test_options_that_cannot_be_used_are_explained(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+    (folder / "key.json").write_text("[]")
+    ended = CliRunner().invoke(app, arguments)
+    assert ended.exit_code == 2
+    assert words in " ".join(ended.output.split()), ended.output

@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.running.status import _print_away
+from runs.upkeep.away import Away
 from storage.locks import FileLock
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
@@ -142,3 +144,16 @@ def test_a_model_without_batches_is_refused_in_one_line(tmp_path: Path, model: s
     write_cases(tmp_path / "cases.jsonl", 1)
     refused = evigraph("run", "tamu", "cases.jsonl", "--model", model, folder=tmp_path)
     assert refused.code == 2 and "batch" in refused.line
+
+
+def test_batches_that_ended_and_calls_that_failed_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_away(
+        Away(ended=2, rows={"succeeded": 1_000}, failures={"timeout": 2, "refusal": 1}), Path("a run")
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "2 batches ended; requests: 1,000 succeeded",
+        "calls that failed in batches: 1 refusal, 2 timeout; ask again: evigraph retry 'a run'",
+    ]
+    _print_away(Away(ended=1), Path("run"))
+    _print_away(Away(), Path("run"))
+    assert capsys.readouterr().out == "1 batch ended; requests: none\n"

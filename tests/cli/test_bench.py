@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.measuring.bench import _print
+from evals.bench.benchmark import Part, Result
 from tests.evigraph import evigraph
 
 
@@ -73,3 +75,12 @@ def test_a_reply_without_a_label_is_counted_and_ends_nothing(tmp_path: Path) -> 
 def test_an_unknown_form_of_a_reply_is_refused(tmp_path: Path) -> None:
     ended = evigraph("bench", "verification", "--reply", "word", "--model", "scripted:auto", folder=tmp_path)
     assert (ended.code, "token, json" in ended.err) == (2, True)
+
+
+def test_figures_and_rows_are_printed_in_place_of_details(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = Part("one", "s", (2.0,)), Part("other", "s", (1.0,))
+    rows = [("set", "auc"), ("right", "0.9")]
+    _print(Result("fusion", *sides, details={"hidden": 1}, figures={"gain_of_it": 0.25}, rows=rows))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "ratio, the first / the second 2.000 gain of it 0.250 set auc right 0.9" in printed
+    assert "hidden" not in printed

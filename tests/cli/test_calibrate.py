@@ -11,6 +11,9 @@ import pytest
 import yaml
 
 from cases.load import packaged_path
+from cli.measuring.calibrate import _print_bound
+from evals.calibration import risk
+from evals.calibration.calibrate import BoundReport, RiskWish
 from runs.record.folder import RunFolder
 from tests.evigraph import Ended, edit_manifest, evigraph
 
@@ -240,6 +243,16 @@ def test_wrong_usage(folder: Path, arguments: list[str], said: str) -> None:
     ended = evigraph("calibrate", *arguments, folder=folder)
     assert ended.code == 2
     assert said in " ".join(ended.err.replace("│", " ").split())
+
+
+def test_a_bound_is_printed_with_what_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = risk.Tested(threshold=0.75, answered=40, loss=0.0525, p_value=0.0414)
+    _print_bound(BoundReport(RiskWish(0.1, 0.9, "wrong_labels"), shown, (shown,), 60, ()))
+    assert " ".join(capsys.readouterr().out.split()) == (
+        "bound share of wrong labels of answered cases at most 0.1, with probability 0.9: 40 of 60 tested"
+        " cases are answered without a person (confidence from 0.75, mean loss 0.052, p = 0.041); the others"
+        " wait for review"
+    )
 
 
 def test_a_bound_on_too_few_cases_says_how_many_it_takes(folder: Path) -> None:

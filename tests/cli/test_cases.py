@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evigraph import evigraph
+from tests.evigraph import evigraph, said
 
 ENTRY = {"QUESTION": "Does mint tea help?", "CONTEXTS": ["It did in 9 of 10."], "final_decision": "yes"}
 
@@ -77,3 +77,31 @@ def test_bad_input_is_one_line(arguments: tuple[str, ...], fault: str, scifact: 
     ended = evigraph("cases", *arguments, folder=scifact)
     assert ended.code == 2
     assert fault in ended.line
+
+
+def test_an_import_names_the_files_that_it_did_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.txt").write_text("Fever. Cough.")
+    (tmp_path / "notes" / "x.exe").touch()
+    found = said("cases", "import", "notes", "--question", "Why?")
+    assert "not read: 1 file (notes/x.exe) 1 case with 2 sentences, not written" in found
+    refused = said("cases", "import", "notes", "--question", "Why?", "--out", "cases.json")
+    assert refused == "cases.json: is not the name of a .jsonl file. Call it cases.jsonl"
+
+
+def test_cases_of_notes_keep_the_policy_of_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("notes", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(f"name: {name}\nhosts:\n- '*'\n")
+    (tmp_path / "notes" / "a.txt").write_text("Fever. Cough.")
+    given = ("cases", "import", "notes", "--question", "Why?", "--out")
+    assert "the notes and this folder have different policies" in said(*given, "other/cases.jsonl")
+    assert not (tmp_path / "other" / "cases.jsonl").exists()
+    (tmp_path / "fresh").mkdir()
+    assert "in fresh/cases.jsonl" in said(*given, "fresh/cases.jsonl")
+    assert (tmp_path / "fresh" / "policy.yaml").read_text() == "name: notes\nhosts:\n- '*'\n"

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.main import main
 from runs.record.folder import RunFolder
 from runs.record.sealed import seal_line
+from storage.errors import InputError
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples")))
@@ -125,3 +127,29 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     ended = evigraph("show", "nowhere", "--debug", folder=tmp_path)
     assert ended.code == 1
     assert "Traceback" in ended.err
+
+
+def test_how_a_command_ends_is_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    faults: dict[BaseException, int] = {
+        KeyboardInterrupt(): 130,
+        ZeroDivisionError("no cases"): 1,
+        InputError("x" * 4_000, "is wrong"): 2,
+        BrokenPipeError(): 0,
+    }
+    monkeypatch.setattr("sys.argv", ["evigraph", "show"])
+    for fault, code in faults.items():
+
+        def ended(fault: BaseException = fault, **_: object) -> None:
+            raise fault
+
+        monkeypatch.setattr("cli.main.app", ended)
+        with (tmp_path / "out").open("w") as out, monkeypatch.context() as patched:
+            patched.setattr("sys.stdout", out)
+            with pytest.raises(SystemExit) as done:
+                main()
+        assert done.value.code == code
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("evigraph: internal error: ZeroDivisionError: no cases (run again with --debug")
+    assert len(second) == 10 + 2000 + 5 + 1000 and " ... " in second and second.endswith("x: is wrong")

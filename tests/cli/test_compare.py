@@ -5,9 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import app
+from cli.measuring.print_comparison import _counts
 from runs.record.folder import RunFolder
-from tests.evigraph import LEXICAL_RECIPE, Ended, edit_manifest, evigraph, write_cases
+from tests.evigraph import LEXICAL_RECIPE, Ended, edit_manifest, evigraph, said, write_cases
 
 # Calls even sentences essential; with the name `more`, sentence 1 as well.
 SCRIPT = """\
@@ -124,3 +127,28 @@ def test_three_runs_are_a_matrix_in_the_order_given(folder: Path) -> None:
     assert found["differences"]["B"][0].startswith("the model (scripted:script.py:more")
     page = (folder / "three.html").read_text("utf-8")
     assert "3 runs, 3 cases" in page and page.count('class="n up"') == 3
+
+
+def test_more_runs_than_two_stand_side_by_side(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "200")
+    copies = [shutil.copytree(folder / "few", tmp_path / str(number)) for number in range(7)]
+    page = tmp_path / "page.html"
+    shown = said("compare", "few", "more", copies[0], "--key", "key.json", "--rows", "1", "--html", page)
+    assert "over cases scored in all runs" in shown
+    assert "B differs from A in the model (scripted:script.py:few " in shown
+    assert "C differs from A in no recorded setting" in shown
+    assert shown.endswith(f"... and 2 more: --rows 3 shows all page {page}") and page.exists()
+    ended = CliRunner().invoke(app, ["compare", "few", "more", *map(str, copies)])
+    assert ended.exit_code == 2 and "at most 8 runs fit side by side, not 9" in " ".join(ended.output.split())
+
+
+def test_routes_of_the_same_steps_are_told_from_others(capsys: pytest.CaptureFixture[str]) -> None:
+    _counts("routes", {("", ""): 2, ("a, b", ""): 1}, 4, rows=2)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert (
+        printed
+        == "routes: 3 of 4 cases changed 2 the same steps, in another order or number 1 A: a, b | B: -"
+    )

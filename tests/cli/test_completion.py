@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.completion import VARIABLE
+from cli.completion import VARIABLE, run_names
 from tests.evigraph import COMMAND, evigraph, program
 
 HEAVY = {"langgraph", "langchain_core", "chromadb", "torch", "numpy", "runs", "nodes", "evals"}
@@ -80,3 +80,13 @@ def test_one_command_installs_it_in_bash(folder: Path) -> None:
     shell = ["bash", "--norc", "-c", script]
     ended = subprocess.run(shell, cwd=folder, env=given, capture_output=True, text=True, check=True)
     assert ended.stdout.split() == ["best"]
+
+
+def test_runs_far_below_are_not_looked_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    for place in ("a/b/c/near", "a/b/c/d/far"):
+        (folder / "out" / place).mkdir(parents=True)
+        (folder / "out" / place / "run.json").write_text("{}")
+    names = run_names("")
+    assert names[0] == "last" and "best" in names
+    assert ("out/a/b/c/near" in names, "out/a/b/c/d/far" in names) == (True, False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.evigraph import Ended, evigraph
+from tests.evigraph import Ended, evigraph, said
 
 SAMPLE = Path(__file__).parents[2] / "cases" / "samples" / "health" / "literature.jsonl"
 
@@ -77,3 +77,25 @@ def test_wrong_input_is_one_line(place: Path, arguments: list[str], line: str) -
     ended = evigraph("corpus", *arguments, folder=place)
     assert ended.code == 2
     assert ended.line.startswith(line)
+
+
+def test_a_search_prints_what_is_known_of_a_document(
+    built: Ended, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("COLUMNS", "250")
+    found = said("corpus", "search", "out/corpus", "fever", "-k", "1")
+    assert found.startswith("rank score year cited id title kind of study source 1 ")
+    assert found.endswith(" - - a fever")
+
+
+def test_a_build_that_goes_on_and_one_with_nothing_to_do_say_so(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    said("corpus", "build", SAMPLE, "--out", "out/again")
+    again = said("corpus", "build", SAMPLE, "--out", "out/again")
+    assert again.startswith("unchanged: ") and "24 documents of 1995 to 2024 in out/again" in again
+    (place / "one.jsonl").write_text('{"id": "new", "text": "fever"}\n')
+    more = said("corpus", "build", SAMPLE, "one.jsonl", "--out", "out/again")
+    assert more.startswith("continued after 24 documents 25 documents")

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.running.dry_run import _notes, _print
+from runs.estimate.estimate import Estimate
+from runs.record.manifest import BudgetCaps
+from serving.protocol.budget import Price
+from serving.requests.dry_run import Tally
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
 from tests.serving.fake_server import FakeServer, Obey
 
@@ -162,3 +169,37 @@ def test_questions_and_alignments_are_counted_as_in_a_run(
     assert read == pytest.approx(real["input_tokens"] + real["output_tokens"], rel=0.02)
     # Only answers are sent back by a rule that the estimate tells of.
     assert dry["answer_corrections"]["most"] == 12
+
+
+def test_prices_batches_and_budgets_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    estimate = Estimate(
+        system="tamu",
+        cases=3,
+        input_cases=12,
+        ended=3,
+        failed=Counter(),
+        models={"answer": "openai:x", "label": "openai:y"},
+        priced_as={"answer": "openai:x", "label": "openai:y"},
+        tallies={"answer": Tally(6, 3, 1, 1_000_000, 500_000), "label": Tally(3, 1)},
+        budget=BudgetCaps(max_tokens=4_500_000, prices={"openai:x": Price(input=2, output=10)}),
+        batched=frozenset({"answer"}),
+        price_share=0.5,
+        hours=24,
+    )
+    notes = dict(_notes(estimate))
+    assert notes["hours"].startswith("at most 24 for each round of batches")
+    assert notes["online"] == "7 without batches"
+    assert notes["cost"] == "3.5, every prompt at its full price; no price for openai:y"
+    assert notes["read"].startswith("exact but for 1 of 4 requests, which are an estimate: ")
+    stops = "the whole input would stop after about 9 of 12 cases"
+    assert notes["budget"] == f"4,500,000 tokens: enough for 3 cases; {stops}"
+    for most, told in (
+        (1_000_000, "not enough: the run would stop after about 2 of 12"),
+        (6_000_000, "enough for all 12"),
+    ):
+        assert told in dict(_notes(replace(estimate, budget=BudgetCaps(max_tokens=most))))["budget"]
+    _print(estimate)
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[:5]]
+    assert ["answer", "6", "3", "1,000,000", "500,000", "3.5"] in rows
+    assert ["label", "3", "1", "0", "0", "-"] in rows
+    assert ["total", "9", "4", "1,000,000", "500,000", "3.5"] in rows

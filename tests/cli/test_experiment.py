@@ -3,9 +3,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from cli.measuring.experiment import _print
+from evals.experiments.report import ExperimentReport
+from evals.experiments.run import Cells, PlannedCell
 from runs.upkeep.check import repair_run
 from tests.evals.experiments.claims import write_examples
 from tests.evals.scoring.submissions import CASES, KEY
@@ -173,3 +178,14 @@ def test_a_ranker_that_cannot_be_trained_is_named(tmp_path: Path) -> None:
     assert list(ended.summary["failed"]) == ended.summary["unfinished"] == ["broken, seed 1"]
     (table,) = ended.summary["tables"]
     assert [row["name"] for row in table["rows"]] == ["bm25"]
+
+
+def test_what_has_not_finished_and_what_failed_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    made = ExperimentReport((), ("A note.",), Path("tables.md"), Path("tables.csv"), Path("page.html"))
+    planned = [cast(PlannedCell, SimpleNamespace(name="a", tuning=True))]
+    _print(planned, Cells({}, {}), {"tiny": "loss is not finite"}, made)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed == (
+        "cell cases calls made shared or replayed tokens a (tuning) not finished A note."
+        " failed tiny: loss is not finite tables tables.md tables.csv page page.html"
+    )

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import typer
 
+from cli.measuring.optimise import _test
+from evals.optimisation.split import CaseFiles
 from tests.evals.optimisation.answering import write_inputs
 from tests.evigraph import Ended, evigraph
 
@@ -60,3 +63,16 @@ def test_a_recipe_that_fails_everywhere_is_an_error(folder: Path) -> None:
     ended = optimise(folder, model="scripted:script.py:failing", instructions="0", max_retries="0")
     assert ended.code == 2
     assert "the given recipe failed on each of 8 cases; see why: evigraph show " in ended.line
+
+
+def test_cases_to_test_on_are_a_share_or_files_with_their_key(tmp_path: Path) -> None:
+    file, key = tmp_path / "test.jsonl", tmp_path / "key.json"
+    file.touch()
+    assert _test("0.25", None) == 0.25
+    assert _test(str(file), None) == CaseFiles((file,))
+    assert _test(str(file), [key]) == CaseFiles((file,), (key,))
+    for share in ("0", "1", "-0.5"):
+        with pytest.raises(typer.BadParameter, match="a share between 0 and 1"):
+            _test(share, None)
+    with pytest.raises(typer.BadParameter, match="--test-key needs --test FILE"):
+        _test("0.25", [key])

@@ -155,3 +155,27 @@ def test_what_loads_at_once_is_no_line(capsys: pytest.CaptureFixture[str]) -> No
     with progress("cases", 4), loading("the encoder tiny"):
         pass
     assert capsys.readouterr().err == ""
+
+
+def test_bars_come_and_go_with_their_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    monkeypatch.setattr(cli.progress, "messages", lambda: console)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress() as shown:
+        assert isinstance(shown, cli.progress._Bars)
+        bars = shown._bars
+
+        def tasks() -> list[tuple[str, float]]:
+            return [(task.description, task.completed) for task in bars.tasks]
+
+        shown.start("cases", 10)
+        shown.advance(4)
+        shown.loading("weights", True)
+        shown.loading("words", True)
+        assert tasks() == [("cases", 4), ("loading weights", 0), ("loading words", 0)]
+        shown.loading("weights", False)
+        shown.start("cases", 20)
+        assert tasks() == [("loading words", 0), ("cases", 0)]
+        shown.loading("words", False)
+        shown.stop("cases")
+        assert tasks() == []

@@ -6,8 +6,13 @@ import json
 from importlib import resources
 from pathlib import Path
 
+import pytest
+
 from cases.submissions.tasks import ARCHEHR
-from tests.evigraph import evigraph, write_cases
+from cli.data.rank import _print
+from evals.rankings.scores import RankingScores
+from ranking.cutoffs import TopK
+from tests.evigraph import evigraph, said, write_cases
 
 SAMPLES = Path(str(resources.files("cases").joinpath("samples", "batch.xml")))
 
@@ -46,3 +51,18 @@ def test_every_cut_off_is_scored_in_one_table(tmp_path: Path) -> None:
     found = {one["cutoff"]: one["scores"]["micro_f1"]["value"] for one in ended.summary["by_cutoff"]}
     assert len(found) == 15
     assert found["top_k=3"] == ended.summary["scores"]["micro_f1"]["value"]
+
+
+def test_files_weak_labels_and_cut_texts_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    printed = said("rank", "bm25", SAMPLES, "--out", "r.jsonl", "--submission", "s.zip")
+    assert printed.endswith(" r.jsonl s.zip") and "nothing saved" not in printed
+    scores = RankingScores(2, 0, 2, {}, 1, 4, 1, 3)
+    _print("bm25", TopK(k=1), scores, None, None)
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "over the ranker's limit of length, the end not read: 1 sentence and 3 queries",
+        "weak labels are not scored against: 2 examples",
+    ]

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from cli.main import main
+from runs.record.index import INDEX
 from tests.runs.waiting import Place
+from tests.viewer.written_run import add, ended, new_run
 
 
 @pytest.fixture
@@ -134,6 +136,18 @@ def test_a_waiting_case_shows_the_whole_command(unreviewed: Place, evigraph: Ter
         (("k1", "--by", "Ann", "--essential", "1", "--supplementary", "1"), "is both essential and"),
         (("k1", "--by", "Ann", "--answer", "nothing.txt"), "nothing.txt: cannot be read"),
         (("k1", "--export", "gold.json"), "leave out CASE"),
+        (("k1", "--by", "Ann", "--answer", "latin.txt"), "latin.txt: byte 4 is not UTF-8"),
+        (("k1", "--by", "Ann", "--blind", "--confirm"), "none can be confirmed"),
+        (("k1", "--by", "Ann", "--blind", "--answer", "latin.txt"), "none can be confirmed"),
+        (("k1", "--by", "Ann", "--blind", "--comment", "Hm."), "--blind needs labels: --essential IDS"),
+        (("assign", "k1"), "--to NAMES is missing: who reviews?"),
+        (("assign", "--waiting"), "--to NAMES is missing"),
+        (("assign", "--each", "2"), "--to NAMES is missing"),
+        (("adjudicate", "k1", "--out", "key.json"), "leave out CASE and labels"),
+        (("adjudicate", "--out", "key.json", "--essential", "1"), "leave out CASE and labels"),
+        (("adjudicate", "k1", "--by", "Ann"), "a decision needs CASE, --by NAME and labels"),
+        (("adjudicate", "--by", "Ann", "--essential", "1"), "a decision needs CASE"),
+        (("adjudicate", "k1", "--essential", "1"), "a decision needs CASE"),
         (("--export", "gold.csv"), "as a key (.json) or as cases (.jsonl)"),
         (("--export", "gold.json"), "no labels or answers reviewed yet"),
     ],
@@ -141,7 +155,10 @@ def test_a_waiting_case_shows_the_whole_command(unreviewed: Place, evigraph: Ter
 def test_what_is_wrong_is_told_and_nothing_is_kept(
     unreviewed: Place, evigraph: Terminal, arguments: tuple[str, ...], told: str
 ) -> None:
-    assert told in evigraph("review", str(unreviewed.run), *arguments, code=2).replace("│ ", "")
+    (unreviewed.folder / "latin.txt").write_bytes(b"oui\xe9")
+    arguments = tuple(str(unreviewed.folder / one) if one == "latin.txt" else one for one in arguments)
+    verb, *rest = arguments if arguments[0] in ("assign", "adjudicate") else ("case", *arguments)
+    assert told in evigraph("review", verb, str(unreviewed.run), *rest, code=2).replace("│ ", "")
     assert not (unreviewed.run / "reviews.jsonl").exists()
 
 
@@ -150,7 +167,9 @@ def test_reviews_feed_a_pool_that_a_run_shows_to_other_cases_alone(place: Place,
         evigraph("review", "run", case_id, "--by", "Ann", "--confirm")
     lexical = ("--embedding", "lexical:256")
     added = evigraph("demos", "add", "--from-reviews", "run", "--to", "pool", *lexical)
-    assert "2 of them from reviews, in pool" in added
+    assert "2 of them from reviews, in pool" in added and "replaced" not in added
+    again = evigraph("demos", "add", "pool", "--from-reviews", "run", "--to", "pool-2", *lexical)
+    assert "demonstrations, 2 of them from reviews, in pool-2 replaced by their reviews: k0, k1" in again
     assert evigraph("demos", "list", "pool", *lexical).count("reviewed") == 2
     place.recipe.write_text(
         "system: tamu\nembedding: lexical:256\nevidence: {demonstrations: 2, votes: 1, threshold: 1}\n"
@@ -218,3 +237,69 @@ def test_differences_are_shown_once_all_have_labelled_a_case(place: Place, evigr
     assert "reviewers differ on 1 case" in evigraph("review", "agreement", "run")
     told = evigraph("review", "adjudicate", "run", "k0")
     assert "not relevant" in told and "question:" in told and "patient:" in told
+
+
+def test_a_blind_review_needs_the_texts(place: Place, evigraph: Terminal) -> None:
+    for path in (place.folder / "cases.jsonl", place.run / INDEX):
+        path.unlink(missing_ok=True)
+    evigraph("review", "assign", "run", "k0", "--to", "ann")
+    told = evigraph("review", "run", "k0", "--blind", "--by", "ann", "--essential", "1", code=2)
+    assert "run: the texts of case 'k0' cannot be shown: " in told and "cases.jsonl: no such file" in told
+
+
+def test_lists_without_rows_say_so(tmp_path: Path, evigraph: Terminal) -> None:
+    with new_run(tmp_path / "run", ["x"]) as run:
+        add(run, ended("x"))
+    nothing = "nothing waits for a person, and nothing is reviewed"
+    assert evigraph("review", str(run.path)) == nothing
+    assert evigraph("review", "assign", str(run.path)) == "nothing is assigned, and nothing is reviewed"
+    assert evigraph("review", "assign", str(run.path), "--to", "ann", "--waiting").startswith("nothing is")
+
+
+def test_a_decision_is_shown_with_its_labels_and_exported(place: Place, evigraph: Terminal) -> None:
+    evigraph("review", "assign", "run", "k0", "--to", "ann,bo", "--each", "2")
+    evigraph("review", "assign", "run", "k1", "--to", "cy")
+    for name, sentence in (("ann", "1"), ("bo", "3")):
+        evigraph("review", "run", "k0", "--blind", "--by", name, "--essential", sentence)
+    listed = evigraph("review", "run")
+    assert "reviewers differ on 1 case: evigraph review adjudicate run" in listed
+    decision = ("--by", "lead", "--essential", "1", "--not-relevant", "3")
+    decided = evigraph("review", "adjudicate", "run", "k0", *decision)
+    assert decided.startswith("case k0: ") and decided.endswith("next: evigraph resume run")
+    told = evigraph("review", "adjudicate", "run")
+    assert "sentence ann bo decided by lead" in told and "1 essential not relevant essential" in told
+    assert told.endswith("0 of 1 case to be decided next: evigraph review adjudicate run --out key.json")
+    evigraph("review", "run", "k1", "--blind", "--by", "cy", "--essential", "1")
+    queues = evigraph("review", "assign", "run")
+    assert "ann 1 1 0 -" in queues and queues.endswith("next: evigraph review agreement run")
+    exported = evigraph("review", "adjudicate", "run", "--out", "key.json")
+    assert exported == (
+        "2 cases in key.json: 0 labelled alike by all reviewers, 1 adjudicated, 1 labelled by one person"
+        " next: evigraph score run --key key.json"
+    )
+
+
+def test_agreement_names_what_it_leaves_out_and_goes_on_to_the_key(place: Place, evigraph: Terminal) -> None:
+    evigraph("review", "assign", "run", "k0", "k1", "--to", "ann,bo", "--each", "2")
+    evigraph("review", "assign", "run", "k2", "--to", "ann,bo,cy", "--each", "3")
+    for case_id, names in (("k0", "ann bo"), ("k1", "ann bo"), ("k2", "ann bo cy")):
+        for name in names.split():
+            evigraph("review", "run", case_id, "--blind", "--by", name, "--essential", "1")
+    told = evigraph("review", "agreement", "run")
+    assert "Fleiss' kappa leaves out 6 sentences with other numbers of reviewers" in told
+    assert told.endswith("next: evigraph review adjudicate run --out key.json")
+
+
+def test_a_review_of_a_run_that_goes_on_and_one_of_an_earlier_result(
+    tmp_path: Path, evigraph: Terminal
+) -> None:
+    with new_run(tmp_path / "run", ["k0", "k1"]) as run:
+        add(run, ended("k0", status="waiting", answer=None, review=None))
+        said = evigraph("review", str(run.path), "k0", "--by", "Ann", "--confirm")
+        assert said.endswith("it continues with the run")
+        add(run, ended("k1", review=None))
+        evigraph("review", str(run.path), "k1", "--by", "Ann", "--confirm")
+        add(run, ended("k1", labels={"1": "essential"}, review=None))
+        key = str(tmp_path / "gold.json")
+        exported = evigraph("review", str(run.path), "--export", key)
+    assert "reviewed on an earlier result of the run: k1" in exported

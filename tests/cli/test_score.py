@@ -150,3 +150,12 @@ def test_a_score_below_a_bound_or_missing_fails(
     ended = CliRunner().invoke(app, command)
     assert ended.exit_code == code
     assert line in " ".join(ended.stderr.replace("\u2502", " ").split())
+
+
+def test_the_worst_cases_and_what_was_not_predicted_are_printed(tmp_path: Path) -> None:
+    file = write(tmp_path / "all.zip", "2026-2", "over_citing")
+    shown = scored(tmp_path, file, "2026-2", "--worst-first").out
+    (worst,) = [line for line in shown.splitlines() if line.startswith("  worst by ")]
+    values = [float(one.split()[-1]) for one in worst.partition(": ")[2].split(", ")]
+    assert values == sorted(values) and len(values) > 1
+    assert "worst by" not in scored(tmp_path, file, "2026-2").out

@@ -137,6 +137,9 @@ def test_validate_json_has_every_fault(tmp_path: Path) -> None:
     write(tmp_path / "s.json", *({"case_id": str(n), "prediction": [n]} for n in range(60)))
     summary = evigraph("validate", "s.json", "--json", folder=tmp_path).summary
     assert (summary["ok"], summary["refused"], len(summary["faults"])) == (False, 60, 60)
+    shown = evigraph("validate", "s.json", "--rows", "59", folder=tmp_path).out
+    assert "... and 1 more: --rows 60 shows all" in shown
+    assert "shows all" not in evigraph("validate", "s.json", "--rows", "60", folder=tmp_path).out
     assert summary["faults"][0] == {
         "severity": "refused",
         "case": "0",

@@ -11,8 +11,10 @@ import pytest
 
 from cli.main import main
 from runs.record.folder import RunFolder
+from runs.record.manifest import ForkedFrom
 from tests.evigraph import edit_manifest
 from tests.runs.waiting import Place
+from tests.viewer.written_run import new_run
 from viewer.opened_run import OpenedRun
 from viewer.pages.runs import listed, live_facts
 
@@ -126,3 +128,49 @@ def test_a_run_that_is_being_read_is_not_closed(place: Place) -> None:
         opened.release()
         assert len(list(run.summaries())) == 4
     opened.release()
+
+
+def test_worst_cases_come_first_and_a_lost_key_is_no_fault(place: Place, said: Said) -> None:
+    place.start(keys=(gold_key(place),))
+    lines = place.lines()
+    scored = {line["case_id"]: line["score"] for line in said.json("show", "run")["rows"] if "score" in line}
+    worst = said.json("show", "run", "--worst-first")["rows"]
+    assert [one["case_id"] for one in worst] == [
+        *sorted(scored, key=lambda id_: scored[id_]),
+        *(id_ for id_ in lines if id_ not in scored),
+    ]
+    (place.folder / "key.json").unlink()
+    lost = said.json("show", "run")
+    assert lost["done"] == 2 and not [one for one in lost["rows"] if "score" in one]
+
+
+def test_what_models_do_not_take_and_wider_limits_are_told(place: Place, said: Said) -> None:
+    run = place.start()
+    sessions = [one.model_dump(mode="json") | {"widened": 2} for one in run.manifest.sessions]
+    models = {name: one.model_dump(mode="json") for name, one in run.manifest.models.items()}
+    models["label"]["not_sent"] = ["no seed is sent"]
+    edit_manifest(place.run, sessions=sessions, models=models)
+    shown = said("show", "run")[0]
+    assert "widened 2 requests, after thinking used up the limit" in shown
+    assert "not sent no seed is sent" in shown
+
+
+def test_scores_of_a_purged_run_are_those_of_before(place: Place, said: Said) -> None:
+    place.start(keys=(gold_key(place),))
+    before = said.json("score", "run")["tasks"]
+    said("purge", "run", "--yes")
+    kept = said.json("score", "run")
+    assert [one["values"] for one in kept["tasks"]] == [one["values"] for one in before]
+    printed = said("score", "run", "--fail-under", "strict_micro_f1=100")
+    assert "; these are the scores of before " in printed[0] and "strict_micro_f1" in printed[0]
+    assert "--fail-under strict_micro_f1=100" in printed[1]
+    place.start(out="unscored")
+    said("purge", "unscored", "--yes")
+    assert "and no scores were kept" in said("score", "unscored")[1]
+
+
+def test_a_fork_is_purged_with_its_run(tmp_path: Path, said: Said) -> None:
+    made = ForkedFrom(run="the run", case_id="x", node="label_evidence", step=2, changes={})
+    new_run(tmp_path / "fork", ["x"], forked_from=made).close()
+    told = said("purge", str(tmp_path / "fork"), "--yes")[1]
+    assert told.endswith("fork is a fork; purge the run it is of: 'the run'")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.looking.show_verdict import print_evidence, verdict_rows
 from retrieval.corpus.build import build
 from runs.record.folder import RunFolder
 from tests.evigraph import Ended, edit_manifest, evigraph
@@ -75,3 +76,24 @@ def test_one_case_can_be_run_again_from_its_readings(folder: Path) -> None:
     assert ended.code == 0, ended.err
     (line,) = RunFolder(next((folder / "run" / "forks").iterdir())).cases()
     assert line["verdict"] in ("yes", "no")
+
+
+def test_passages_have_their_probability_and_a_verdict_its_explanation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    passage = {"id": "P1", "year": 2001, "citations": None, "reading": "supports", "probability": 0.5}
+    unread = {**passage, "id": "P2", "reading": None, "probability": None}
+    texts = {"source": "A Journal", "document": "L1", "text": "It helps."}
+    print_evidence({"evidence_passages": [passage | texts, unread | texts]})
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "reading P source passage P1 2001 - supports 0.50 A Journal L1 It helps." in printed
+    assert "P2 2001 - not read - A Journal" in printed
+    line = {
+        "reading_counts": {"supports": 2, "neutral": 0, "refutes": 1, "missing": 0},
+        "disagreement": {"entropy": None},
+        "verdict": "yes",
+        "flags": [],
+    }
+    assert [name for name, _ in verdict_rows(line)] == ["verdict", "readings"]
+    explained = dict(verdict_rows(line | {"explanation": "Two say so."}))
+    assert explained["explained"].plain == "Two say so."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -11,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.evigraph import COMMAND, Ended
+from cli.data.train import _new_folder
+from ranking.rankers.ranker import CHECKPOINT
+from tests.evigraph import COMMAND, Ended, said, write_cases
 from tests.evigraph import evigraph as run_command
 from tests.ranking.training.tiny import encoder_on_disk, examples
 
@@ -87,3 +90,14 @@ def test_the_cheapest_ranker_is_fitted_in_one_go(folder: Path) -> None:
     assert ": fitted on 10 examples; micro F1 " in ended.out
     ended = evigraph("train", "logistic", "--data", "data.jsonl", "--epochs", "3", folder=folder)
     assert (ended.code, "no such setting" in ended.err) == (2, True)
+
+
+def test_a_ranker_is_not_written_over_and_a_folder_has_the_time_in_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_cases(tmp_path / "cases.jsonl", 1)
+    (tmp_path / CHECKPOINT).touch()
+    given = ("train", "logistic", "--data", "cases.jsonl", "--out", tmp_path)
+    assert said(*given) == f"{tmp_path}: holds a ranker already; give another --out"
+    assert re.fullmatch(r"out/\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-logistic", str(_new_folder("logistic")))

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.evigraph import Ended, evigraph
+from cli.data.verify import _print
+from evals.verification import Report
+from ranking.verify import Verification, VerifiedLine
+from tests.evigraph import Ended, evigraph, said
 
 SOURCE = """\
 Sputum culture grew Streptococcus pneumoniae.
@@ -49,6 +52,24 @@ def test_each_line_is_shown_and_strict_reports_what_is_not_stated(folder: Path) 
     assert "1  Metformin was held because creatinine rose. [not stated]" in ended.out
     assert "2  Knee surgery went well. [not stated]" in ended.out
     assert "2 lines: 0 supported, 2 not stated" in ended.out
+
+
+def test_what_is_left_out_and_cut_off_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "source.txt").write_text(f"{SOURCE}Metformin was held because creatinine rose.\n")
+    command = ("verify", "note.txt", "source.txt", "--ranker", "bm25", "--html", "page.html")
+    printed = said(*command, "--rows", "1")
+    assert "... and 1 more: --rows 2" in printed and printed.endswith(" page.html")
+    assert "more: --rows" not in said(*command, "--rows", "2")
+    line = VerifiedLine("A.", supported=False, evidence=(), cut=True)
+    found = Verification((line,), ("A.", "B."), threshold=0.5, cut_sentences=(0, 1))
+    report = Report("note", "source", ("1", "2"), "bm25", found, source_encoded=None)
+    _print(report, 1, None)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "over the ranker's limit of length, the end not read: 2 sentences and 1 line" in printed
+    assert ", from probability 0.5 on)" in printed
 
 
 def test_control_codes_do_not_reach_the_terminal(folder: Path) -> None:

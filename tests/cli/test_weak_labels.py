@@ -12,7 +12,7 @@ from cases.records import Intent
 from retrieval.embeddings import connect_embedder
 from retrieval.pools.pool import DemonstrationPool
 from runs.record.folder import RunFolder
-from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, write_cases, write_recipe
+from tests.evigraph import LEXICAL_RECIPE, Ended, evigraph, said, write_cases, write_recipe
 
 LEXICAL = ("--embedding", "lexical:256")
 ANSWER = "Procedure was done for ${sentences}. [bold]It[/bold] helped."
@@ -190,3 +190,14 @@ def test_a_run_that_was_shown_the_answers_has_no_official_score(folder: Path) ->
     assert task["values"]["strict_micro_recall"] == 100
     assert "overall_score" not in task["values"]
     assert "shown the clinicians' answers" in task["notes"][-1]
+
+
+def test_a_key_names_cases_without_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    lines = "".join(json.dumps(case(f"w{number}", answer=ANSWER)) + "\n" for number in range(2))
+    (tmp_path / "cases.jsonl").write_text(lines)
+    reply = {"role": "label", "reply": {"1": "not-essential", "2": "not-essential"}}
+    (tmp_path / "replies.jsonl").write_text(json.dumps(reply))
+    said("run", "weak_labels", "cases.jsonl", "--model", "scripted:replies.jsonl", "--out", "run")
+    assert "without an essential sentence: w0, w1" in said("demos", "label", "run", "--to", "weak.json")

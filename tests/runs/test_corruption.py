@@ -230,6 +230,40 @@ def test_the_command_names_repairs_and_ends_whole(run: Path, made: dict[str, Pat
     assert evigraph("check", run, folder=tmp_path).code == 0
 
 
+def checked(path: Path, *options: str) -> str:
+    ended = evigraph("check", path, *options, folder=path.parent)
+    return " ".join(ended.out.split()) if ended.out else ended.line
+
+
+def test_damage_is_printed_with_what_is_lost_and_the_next_command(run: Path) -> None:
+    text = (run / CASES).read_text()
+    (run / CASES).write_text(text.replace("essential", "essentiaL", 1))
+    (run / MANIFEST).write_text("{")
+    printed = checked(run)
+    assert "run.json: it is not JSON" in printed and "keep the intact" not in printed
+    assert printed.endswith(
+        f"whole 0 ended cases, 0 stored calls lost 0 cases, 0 stored calls next evigraph check {run} --repair"
+    )
+    repaired = checked(run, "--repair")
+    assert "cases.jsonl: line 1: its checksum does not match" in repaired
+    assert f"lost 1 case, 0 stored calls aside {run}/damaged" in repaired
+    assert repaired.endswith(f"next evigraph resume {run}")
+    (run / MANIFEST).unlink()
+    assert "no run here (run.json is missing)" in checked(run)
+
+
+def test_a_journal_is_checked_and_repaired_by_itself(run: Path, tmp_path: Path) -> None:
+    journal = Path(shutil.copy(run / CALLS, tmp_path / "pool.sqlite"))
+    with sqlite3.connect(journal) as database:
+        database.execute("UPDATE calls SET crc = crc + 1 WHERE key = (SELECT MIN(key) FROM calls)")
+    database.close()
+    damaged = checked(journal)
+    assert "lost 0 cases, 1 stored call" in damaged
+    assert damaged.endswith(f"next evigraph check {journal} --repair")
+    assert f"aside {journal}.damaged" in checked(journal, "--repair")
+    assert checked(journal) == "whole: 0 ended cases, 95 stored calls"
+
+
 def test_a_run_without_checksums_goes_on(run: Path, tmp_path: Path) -> None:
     """A folder as earlier versions wrote it."""
     for name in (CASES, MANIFEST):

@@ -12,6 +12,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 from starlette.testclient import TestClient
 
+from cases.formats.plain_jsonl import write_jsonl
+from cases.load import find_cases
+from cases.records import Case
 from cli.main import main
 from runs.record.folder import RunFolder
 from runs.review.reviewers import Assignments, ReviewedRun, assign
@@ -116,14 +119,54 @@ def test_labels_are_saved_with_doubts_and_time(anna: BlindReviewer, run: Path) -
     assert (review.blind, review.unsure, review.seconds) == (True, ("2",), 12.5)
     assert review.words == "labelled blind, essential: 1, unsure of 2"
     assert "1 of 20 cases reviewed, 19 remaining, 12.5 s spent" in anna.client.get(anna.base).text
+    assert anna.client.get(f"{anna.base}/review").headers["location"] == "/runs/run/review?id=k01"
+
+
+def test_a_saved_review_is_open_to_change(anna: BlindReviewer) -> None:
+    fields = {"label.0": "essential", "unsure.1": "on", "comment": "my words", "rest": "on"}
+    code, target, _ = anna.send("k00", **fields, action="save")
+    assert (code, target) == (303, "/runs/run/review?id=k00")
+    page = anna.client.get(target).text
+    assert page.count(" checked") == 5 and "my words" in page and "What you save now" in page
+
+
+def test_the_last_case_leads_back_to_the_list(anna: BlindReviewer) -> None:
+    targets = [anna.send(id_, rest="on")[1] for id_ in IDS]
+    assert targets[-1] == "/runs/run?saved=k19"
+    assert anna.client.get(f"{anna.base}/review").headers["location"] == "/runs/run"
 
 
 def test_nobody_reviews_what_is_assigned_to_others(run: Path) -> None:
     stranger = BlindReviewer(run, None)
+    code, _, page = stranger.send("k00", rest="on")
+    assert code == 404 and "names no reviewer" in page
+    assert len(Reviews(run).history("k00")) == 2
     assert stranger.client.get(f"{stranger.base}/review?id=k00").headers["location"] == "/runs/run"
     assert "No case of this run is assigned to" in stranger.client.get(f"{stranger.base}?by=cleo").text
     assert stranger.client.get(f"{stranger.base}/review?id=k00").status_code == 404
+    assert "one line without commas" in stranger.client.get(f"{stranger.base}?by=anna,ben").text
     stranger.library.close()
+
+
+def test_several_runs_are_listed(run: Path) -> None:
+    new_run(run.parent / "second", IDS).close()
+    library = Library([run, run.parent / "second"])
+    client = TestClient(application(library, PORT, TOKEN, blind=Blind()), base_url=OURS)
+    page = client.get("/", params={"token": TOKEN}).text
+    library.close()
+    assert [page.count(f'href="/runs/{name}"') for name in ("run", "second", "third")] == [1, 1, 0]
+
+
+def test_a_case_without_sentences_or_with_changed_texts_is_not_shown(run: Path) -> None:
+    write_jsonl(run.parent / "run.jsonl", [Case(id_, "", "Why?", ()) for id_ in IDS])
+    manifest = RunFolder(run).manifest
+    for told in ("the case files have changed since the run", "The note of case k00 has no sentences"):
+        anna = BlindReviewer(run)
+        answer = anna.client.get(f"{anna.base}/review", params={"id": "k00"})
+        anna.library.close()
+        assert (answer.status_code, told in answer.text) == (422, True), answer.text
+        manifest.inputs.sha256 = find_cases([run.parent / "run.jsonl"]).digest()
+        (run / "run.json").write_text(manifest.model_dump_json())
 
 
 def test_a_waiting_case_goes_on_by_itself_once_both_agree_or_it_is_decided(tmp_path: Path) -> None:

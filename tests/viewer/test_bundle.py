@@ -7,10 +7,11 @@ from urllib.parse import unquote
 import lxml.html
 import pytest
 
+import runs
 from runs.record.manifest import ForkedFrom, RunError
 from tests.viewer.case_runs import voted_run
 from tests.viewer.written_run import add, ended, finish, new_run
-from viewer.bundle import write_bundle
+from viewer.bundle import RedactedRun, write_bundle
 
 TEXTS = (
     *("Why did it hurt?", "Why pain?", "He fell.", "It was cold.", "He drank tea."),
@@ -55,6 +56,11 @@ def test_a_redacted_bundle_holds_labels_and_votes_and_no_text(tmp_path: Path) ->
     assert "texts are left out" in case
     assert "2/2" in case
     assert not (tmp_path / "pages" / "run" / "calls").exists()
+    with runs.open(tmp_path / "run") as run, RedactedRun(run.path) as redacted:
+        key = run.trace("c")[0]["calls"][0]["key"]
+        assert run.conversation(key)
+        with pytest.raises(KeyError):
+            redacted.conversation(key)
 
 
 def test_ids_of_cases_never_become_paths(folder: Path, tmp_path: Path) -> None:
@@ -79,10 +85,14 @@ def test_a_folder_in_use_is_not_written_into(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_be_read_leaves_no_half_bundle(folder: Path, tmp_path: Path) -> None:
-    runs = {"plain": folder / "plain", "damaged": folder / "damaged"}
+    paths = {"plain": folder / "plain", "damaged": folder / "damaged"}
     with pytest.raises(RunError, match="line 1: "):
-        write_bundle(runs, tmp_path / "pages")
+        write_bundle(paths, tmp_path / "pages")
     assert not (tmp_path / "pages").exists()
+    (tmp_path / "pages").mkdir()
+    with pytest.raises(RunError):
+        write_bundle(paths, tmp_path / "pages")
+    assert [*(tmp_path / "pages").iterdir()] == []
 
 
 def test_a_fork_and_its_run_lead_to_each_other(tmp_path: Path) -> None:
@@ -98,3 +108,5 @@ def test_a_fork_and_its_run_lead_to_each_other(tmp_path: Path) -> None:
     assert "../../fork/cases/000001.html" in links(there)
     assert "seed: 1 → 2" in there.read_text()
     assert "../../run/cases/000001.html" in links(back)
+    write_bundle({"fork": tmp_path / "run/forks/1"}, tmp_path / "alone")
+    assert "seed: 1" not in (tmp_path / "alone" / "fork" / "cases" / "000001.html").read_text()

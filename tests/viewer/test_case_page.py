@@ -9,10 +9,12 @@ import lxml.html
 import pytest
 
 import runs
+from cases.records import Case, Phrase
 from runs import RunError
 from runs.record.folder import CALLS
 from tests.viewer.case_runs import FileAddresses, call, line, step, voted_run, weighed_run, write_run
-from viewer.pages.case import call_page, case_page
+from tests.viewer.written_run import ended, new_run
+from viewer.pages.case import _adopted, call_page, case_page
 
 Page = Any
 """An element of lxml.html, which has no types."""
@@ -204,6 +206,27 @@ def test_what_a_case_lacks_is_said(tmp_path: Path, case: dict[str, Any], said: s
     page = page_of(write_run(tmp_path, case, failed()))
     assert said in words(page)
     assert "The run has no trace of this case: it failed before the first node." in words(page)
+
+
+def test_a_case_that_is_in_neither_trace_nor_case_file_has_a_page(tmp_path: Path) -> None:
+    with new_run(tmp_path / "run", ["x"]) as run:
+        run.append(ended("c", labels={"1": "essential"}), [])
+    page = words(page_of(run.path))
+    assert "The run has no trace of this case" in page
+    assert "no readable case file has this id" in page
+
+
+def test_what_is_asked_in_place_of_a_missing_question_is_shown(tmp_path: Path) -> None:
+    case = Case("c", "It hurt,\n why?", "", (), (Phrase("1", "It\n hurt", 0), Phrase("2", "why", 10)))
+    steps = [step("interpret"), step("adopt", {"found_in": "focus phrases"}, because="none was given")]
+    assert _adopted(steps, case) == "It hurt why"
+    assert _adopted(steps, None) == "none was given"
+    assert _adopted(steps[:1], case) is None
+    (tmp_path / "cases.jsonl").touch()
+    page = page_of(
+        write_run(tmp_path, BARE, line("c"), [step("adopt", {"found_in": "words"}, because="none")])
+    )
+    assert "adopted none" in words(page)
 
 
 def test_missing_texts_leave_labels_and_one_clear_line(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def test_a_phrase_without_a_true_index_is_found_by_its_text() -> None:
 
 def test_overlapping_phrases_are_one_mark() -> None:
     assert marked("why did it hurt", ("why did", 0), ("did it", 4), ("did", 4)) == ["why did it"]
+    assert marked("painless now", ("pain", 0), ("less", 4)) == ["painless"]
 
 
 def test_a_phrase_that_is_not_there_is_kept_apart() -> None:
@@ -51,6 +52,12 @@ def test_reflection_changes_a_vote_and_leaves_its_first_labels_readable() -> Non
     assert ballot.names("1") and not ballot.names("2")
 
 
+def test_a_reflection_that_failed_says_why_and_knows_the_labels_before_it() -> None:
+    facts = {"vote": 1, "before": ["2"], "after": ["2"], "error_class": "timeout"}
+    (ballot,) = read_ballots([step("reflect_on_labels", facts, because="no answer in time")])
+    assert (ballot.before, ballot.fault, ballot.change("2")) == (frozenset("2"), "no answer in time", "")
+
+
 def test_a_vote_that_failed_is_missing_and_names_nothing() -> None:
     facts = {"votes": VOTES, "failed_votes": {"2": "timeout: late"}, "rescued_votes": {}}
     missing = read_ballots([step("label_evidence", facts)])[2]
@@ -63,6 +70,8 @@ def test_a_ranker_votes_with_its_weight() -> None:
     steps.append(step("aggregate_votes", {"counts": {}, "threshold": 2, "ranker_votes": 2}))
     assert [(one.ranker, one.weight) for one in read_ballots(steps)] == [("", 1), ("", 1), ("bm25", 2)]
     assert read_threshold(steps) == 2
+    rows = note_of(line("c"), Gold(), steps)[0].rows
+    assert [row.name for row in rows] == ["vote 0", "vote 1", "the ranker (counts 2 times)"]
 
 
 def note_of(ended: dict[str, Any], gold: Gold, steps: list[dict[str, Any]] | None = None) -> Any:
@@ -164,6 +173,16 @@ def test_long_and_nested_facts_are_to_be_opened() -> None:
     assert [part.name for part in nested.parts[0].parts] == ["vote", "essential"]
 
 
+def test_facts_deeper_than_a_page_opens_are_one_text() -> None:
+    value: object = {"deep": ["x"], "other": {}}
+    for _ in range(6):
+        value = {"in": value}
+    (fact,) = read_facts({"fact": value})
+    for _ in range(6):
+        (fact,) = fact.parts
+    assert (fact.text, fact.parts) == ("{'deep': ['x'], 'other': {}}", [])
+
+
 def test_bars_stay_within_their_drawing() -> None:
     trace = [{"started": 0.0} | step("a", seconds=9.0), {"started": 9.0} | step("b", seconds=0.0)]
     first, last = read_steps(trace, lambda key: None)
@@ -201,6 +220,11 @@ def test_the_route_runs_downwards_through_cycles(route: list[tuple[str, str]]) -
     layout = lay_out("abcd", CYCLE, route)
     assert all(layout.layer_of[source] < layout.layer_of[target] for source, target in route)
     assert len(layout.paths) == len(CYCLE) - (2 if route else 1)
+
+
+def test_a_layer_follows_the_longest_way_to_it_in_whatever_order_edges_come() -> None:
+    edges = [("c", "d"), ("b", "c"), ("a", "b"), ("a", "d")]
+    assert lay_out("abcd", edges, []).layer_of == {"a": 0, "b": 1, "c": 2, "d": 3}
 
 
 def test_nodes_and_lanes_of_a_layer_do_not_overlap() -> None:

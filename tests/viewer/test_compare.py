@@ -10,11 +10,12 @@ import lxml.html
 import pytest
 
 import runs
-from runs.record.folder import CASES, RunFolder
+from runs.record.folder import CALLS, CASES, RunFolder
 from runs.record.reading import Run
 from runs.record.sealed import seal_line
 from tests.evals.bioasq.runs import ideal_lines, make_run
 from tests.evigraph import evigraph, write_cases, write_recipe
+from tests.viewer.case_runs import call, line, step, write_run
 from tests.viewer.written_run import add, ended, finish, new_run
 from viewer.addresses import ServedAddresses
 from viewer.pages.compare import (
@@ -27,6 +28,7 @@ from viewer.pages.compare import (
     compare_page,
     compare_scores,
     mark_differences,
+    prompt_pairs,
     sentence_pairs,
 )
 
@@ -140,6 +142,22 @@ def test_scores_of_both_have_intervals_and_prompts_stand_side_by_side(tmp_path: 
     assert f1.difference.below[0].startswith("[-")
     page = compare_page(one, other, compare(one.run, other.run), ServedAddresses())
     assert "-40.00" in page and "4 cases" in page
+
+
+def test_prompts_that_differ_are_marked_line_by_line(tmp_path: Path) -> None:
+    for name, prompt in (("a", "Label.\nBriefly."), ("b", "Label.\n")):
+        journal = tmp_path / name / CALLS
+        (tmp_path / name).mkdir()
+        asked, other = call(journal, "label", 0, prompt, "r"), call(journal, "answer", 0, name, "r")
+        gone = step("interpret_question", calls=[{**asked, "key": "0" * 64}])
+        again = step("label_evidence", calls=[other])
+        steps = [gone, step("label_evidence", calls=[asked]), again, *([again] if name == "b" else [])]
+        journal.rename(write_run(tmp_path / name, {"case_id": "c"}, line("c"), steps) / CALLS)
+    both = runs.open(tmp_path / "a" / "run"), runs.open(tmp_path / "b" / "run")
+    (pair,) = prompt_pairs(*both, "c")
+    assert (pair.node, pair.changed) == ("label_evidence", 1)
+    assert [piece.text for side in pair.pieces for piece in side if not piece.shared] == ["Briefly."]
+    assert compare_case(*both, "c").kinds == ("route",)
 
 
 def test_answers_to_questions_are_compared_by_the_headline_of_each_part(tmp_path: Path) -> None:

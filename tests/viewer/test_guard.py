@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message
 
-from access.guard import POLICY, Guard, LinkDoor
+from access.guard import POLICY, Guard, LinkDoor, cookie_of
 from tests.viewer.conftest import PORT, TOKEN
 
 OURS = f"http://127.0.0.1:{PORT}"
@@ -128,3 +130,33 @@ def test_pages_hold_no_inline_script_and_no_inline_style() -> None:
         assert "<style" not in text, template
         assert "onclick" not in text, template
         assert all("src=" in tag.partition(">")[0] for tag in text.split("<script")[1:]), template
+
+
+def test_over_tls_the_cookie_stays_there() -> None:
+    client = stranger()
+    client.base_url = f"https://127.0.0.1:{PORT}"
+    answer = client.get("/", params={"token": TOKEN})
+    assert "Secure" in answer.headers["set-cookie"].split("; ")
+    assert "Secure" not in stranger().get("/", params={"token": TOKEN}).headers["set-cookie"]
+
+
+def test_a_broken_cookie_opens_nothing_and_breaks_nothing(guarded: TestClient) -> None:
+    assert cookie_of({"cookie": "a/b=1"}, "a") is None
+    assert cookie_of({"cookie": "a=1; b=2"}, "b") == "2"
+    assert stranger().get("/", headers={"cookie": "a/b=1"}).status_code == 403
+
+
+def test_no_web_socket_is_served() -> None:
+    served: list[object] = []
+
+    async def app(*given: object) -> None:
+        served.append(given)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    async def send(message: Message) -> None:
+        raise AssertionError(f"nothing is sent: {message}")
+
+    asyncio.run(Guard(app, PORT, LinkDoor(PORT, TOKEN))({"type": "websocket"}, receive, send))
+    assert served == []

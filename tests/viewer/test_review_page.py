@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import runs
 from runs.record.folder import RunWriter
-from runs.review.reviewers import ReviewedRun
+from runs.review.reviewers import Assignments, ReviewedRun, assign
 from runs.review.reviews import REVIEWS, Review, Reviews, make_review
 from tests.runs.waiting import Place
 from tests.viewer.case_runs import FileAddresses
@@ -146,6 +146,9 @@ def test_an_outdated_page_writes_nothing_and_gives_back_what_was_typed(ann: Revi
     assert "another result since it was shown" in told.text_content()
     assert [one.text_content() for one in told.xpath(".//dd")] == ["essential", "Because.", "my words", "Ann"]
     assert told.xpath(".//a/@href") == ["/runs/run/review?id=k0"]
+    add(run, ended("k0", labels={"1": "essential"}))
+    told = parsed(ann.send("k0", fields | {"label.3": "essential"}).text).xpath("//*[@role='alert']")[0]
+    assert [one.text_content() for one in told.xpath(".//dd")] == ["my words", "Ann"]
 
 
 def test_a_review_of_somebody_else_in_between_is_not_undone(ann: Reviewer) -> None:
@@ -187,6 +190,16 @@ def test_save_and_next_goes_to_the_next_case_that_waits(ann: Reviewer) -> None:
     last = ann.review("k3", action="next", labels_right="on")
     assert last.headers["location"] == "/runs/run/case?id=k3&saved=k3"
     assert ann.client.get("/runs/run/review").headers["location"] == "/runs/run"
+
+
+def test_the_next_case_of_an_assigned_reviewer_is_their_own(ann: Reviewer, run: RunWriter) -> None:
+    Assignments(run.path).add(*assign(["k0", "k3"], ["Ann"], 1, {}), *assign(["k1", "k2"], ["Bo"], 1, {}))
+    first = ann.review("k0", action="next", labels_right="on")
+    assert first.headers["location"] == "/runs/run/review?id=k3&saved=k0"
+    other = ann.review("k0", action="next", reviewer="Cy", labels_right="on")
+    assert other.headers["location"] == "/runs/run/review?id=k2&saved=k0"
+    last = ann.review("k3", action="next", labels_right="on")
+    assert last.headers["location"] == "/runs/run/case?id=k3&saved=k3"
 
 
 def test_a_waiting_case_names_what_votes_differ_on_and_then_how_it_goes_on(ann: Reviewer) -> None:

@@ -10,6 +10,7 @@ from evals.scoring.gold import gold_of_run, predictions
 from evals.scoring.score import score
 from runs.execute.watcher import PROGRESS, Progress, write_progress
 from runs.record.folder import RunFolder, RunWriter
+from runs.record.manifest import RunError
 from serving.protocol.request import Usage
 from tests.viewer.conftest import HOSTILE_ERROR, HOSTILE_FLAG, HOSTILE_ID, PORT, TOKEN, rows
 from tests.viewer.written_run import add, ended, failed, finish, new_run
@@ -110,11 +111,14 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
             "; this session: 44%, 4 under way, 2 calls/s, 500 tokens/s, 40 calls, 10,000 tokens,"
             " about 25.0 s left"
         )
+        assert isinstance(first["version"], int)
+        write_progress(going.path / PROGRESS, begun := Progress(total=10, under_way=4), begun.pace(1.0))
+        calm = rows(client, "going", first["version"])
+        assert calm["live"]["pace"] == "; this session: 0%, 4 under way"  # type: ignore[index]
         add(going, ended("k2"))
         add(going, failed("k0", "refusal"))
         finish(going)
         library.get("going")._looked = 0.0  # type: ignore[union-attr]
-        assert isinstance(first["version"], int)
         later = rows(client, "going", first["version"])
     library.close()
     assert later["status"] == "finished"
@@ -159,3 +163,56 @@ def test_more_runs_than_are_held_open_can_be_read(tmp_path: Path, monkeypatch: p
             assert run_ is not None
             assert len(run_.ended().summaries) == 1
     library.close()
+
+
+def test_rows_of_more_runs_than_are_kept_are_their_own(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.server._MAX_CACHED", 1)
+    lengths = [len(rows(client, name)["columns"]["id"]) for name in ("plain", "hostile", "plain")]  # type: ignore[index]
+    assert lengths == [250, 5, 250]
+
+
+def test_a_run_that_disappears_meanwhile_is_one_line(folder: Path) -> None:
+    seen = iter([True, False])
+    library = Library([folder / "again"], visible=lambda _: next(seen))
+    with TestClient(application(library, PORT, TOKEN), base_url=f"http://127.0.0.1:{PORT}") as client:
+        answer = client.get("/", params={"token": TOKEN})
+    assert (answer.status_code, "the folder is gone" in answer.text) == (200, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "told"),
+    [
+        ("/compare", "plain", "Choose 2 to 8 runs to compare."),
+        ("/compare", "plain plain", "Choose 2 to 8 runs to compare."),
+        ("/compare", "a b c d e f g h i", "Choose 2 to 8 runs to compare."),
+        ("/compare/case", "plain hostile again", "Choose two runs to compare."),
+    ],
+)
+def test_other_numbers_of_runs_are_not_compared(client: TestClient, path: str, names: str, told: str) -> None:
+    answer = client.get(path, params={"run": names.split(), "id": "c000"})
+    assert (answer.status_code, told in answer.text, "<title>404<" in answer.text) == (404, True, True)
+
+
+def test_a_run_that_turns_out_unreadable_is_one_line(going: RunWriter) -> None:
+    library = Library([going.path])
+    run = library.get("going")
+    assert run is not None and len(run.ended().summaries) == 2
+    (going.path / "cases.jsonl").unlink()
+    (going.path / "cases.jsonl").mkdir()
+    run._looked = 0.0
+    with pytest.raises(RunError, match=r"going: cannot be read: .*directory"):
+        run.ended()
+    library.close()
+
+
+def test_a_fault_of_the_viewer_names_its_kind_and_keeps_the_headers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("viewer.server.runs_page", lambda *_: 1 // 0)
+    app = application(Library([folder / "again"]), PORT, TOKEN)
+    client = TestClient(app, base_url=f"http://127.0.0.1:{PORT}", raise_server_exceptions=False)
+    answer = client.get("/", params={"token": TOKEN})
+    assert (answer.status_code, answer.headers["cache-control"]) == (500, "no-store")
+    assert "The viewer failed with ZeroDivisionError." in answer.text

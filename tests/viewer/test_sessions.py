@@ -60,11 +60,25 @@ def test_it_ends_with_its_user_and_with_the_token(kept: Kept) -> None:
     assert kept.ends == [("gone", "removed"), ("renewed", "renewed"), ("expired", "expired")]
 
 
+def test_nobody_lasts_while_the_list_of_users_cannot_be_read(kept: Kept) -> None:
+    person = kept.sessions.person(kept.begin())
+    assert person is not None and person.lasts()
+    kept.users.path.write_text("{")
+    assert not person.lasts()
+
+
 def test_a_user_who_is_added_anew_does_not_come_back_in(kept: Kept) -> None:
     key = kept.begin()
     kept.users.remove("ana")
     kept.users.add("ana", "admin", TODAY)
     assert kept.sessions.person(key) is None
+
+
+def test_all_sessions_end_with_the_server(kept: Kept) -> None:
+    keys = [kept.begin("ana"), kept.begin("bert")]
+    kept.sessions.close()
+    assert kept.ends == [("ana", "the server has ended"), ("bert", "the server has ended")]
+    assert [kept.sessions.person(key) for key in keys] == [None, None]
 
 
 def test_sessions_that_nobody_came_back_to_are_swept(kept: Kept) -> None:

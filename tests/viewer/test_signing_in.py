@@ -91,6 +91,11 @@ def test_a_token_in_an_address_opens_nothing(people: People) -> None:
     assert people.log() == []
 
 
+def test_who_has_signed_in_needs_no_form(people: People) -> None:
+    answer = people.signed_in("ana", "review").get("/sign-in", params={"next": "/runs/run"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
 def test_another_site_signs_nobody_in_or_out(people: People) -> None:
     ana = people.signed_in("ana", "review")
     for path in ("/sign-out", "/sign-in"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -131,6 +131,14 @@ def test_a_damaged_file_lets_nobody_in(known: Users, text: str) -> None:
         known.of_token(token, TODAY)
 
 
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir(mode=0o700)
+    for path, words in ((tmp_path / "file" / "u.json", "Not a dir"), (tmp_path / "folder", "Is a dir")):
+        with pytest.raises(InputError, match=f"{path}: cannot be read: {words}"):
+            Users(path).all()
+
+
 def test_two_that_add_at_once_are_both_there(known: Users) -> None:
     names = [f"user {number}" for number in range(8)]
     threads = [threading.Thread(target=Users(known.path).add, args=(name, "view", TODAY)) for name in names]
@@ -155,6 +163,13 @@ def test_the_command_prints_a_token_once_and_notes_what_it_did(tmp_path: Path) -
     events = [(line.fields or {})["event"] for line in read_audit(tmp_path)]
     assert events == ["user_added", "user_renewed", "user_removed"]
     assert token.split("-", 2)[2] not in (tmp_path / "audit.jsonl").read_text()
+
+
+def test_the_list_says_when_a_token_expires(known: Users) -> None:
+    for name, year in (("ben", 2020), ("cy", 2120)):
+        known.add(name, "view", datetime(year, 11, 23, tzinfo=UTC), days=1)
+    lines = invoke("users", "list", "--users", known.path).splitlines()[-2:]
+    assert [line.split()[3:] for line in lines] == [["2020-11-24", "(expired)"], ["2120-11-24"]]
 
 
 def test_a_new_user_needs_a_role_and_an_unknown_one_is_named(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,13 +17,13 @@ import httpx
 import pytest
 
 from access.users import Users
-from cli.looking.view import _roots
+from cli.looking.view import _resume_command, _roots
 from runs.record.audit import read_audit
 from runs.record.manifest import RunError
 from serving.protocol.addresses import is_loopback
 from storage.errors import InputError
 from tests.evigraph import COMMAND, evigraph
-from viewer.listening import Certificate, PortTaken, link, listen
+from viewer.listening import Certificate, PortTaken, forget, has_display, link, listen, open_page
 
 ANY = "0.0.0.0"  # noqa: S104 - of a test
 
@@ -30,11 +33,84 @@ def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
         _roots([tmp_path / "nowhere"])
 
 
+def test_reviewed_cases_are_resumed_by_a_program_of_ours() -> None:
+    program, *words = _resume_command(Path("a run"))
+    assert (program, words[-3:]) == (sys.executable, ["resume", "a run", "--reviewed"])
+    assert words[:-3] == ["-P", *COMMAND[1:]], "the folder of the user holds none of our modules"
+
+
 def test_a_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"port {port} of 127.0.0.1 is in use; choose another"):
             listen("127.0.0.1", port)
+
+
+def test_a_port_that_needs_rights_is_named_and_other_faults_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match="assign requested address"):
+        listen("192.0.2.1", 0)
+
+    def refused(self: socket.socket, backlog: int) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("viewer.listening._Listener.listen", refused, raising=False)
+    with pytest.raises(PortTaken, match=r"port 0 of 127\.0\.0\.1 needs more rights; choose one above 1023"):
+        listen("127.0.0.1", 0)
+
+
+def test_more_connections_than_descriptors_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    with listen("127.0.0.1", 0) as bound:
+        for few, taken in ((10_000, True), (0, False)):
+            monkeypatch.setattr("viewer.listening.FEWEST_CONNECTIONS", few)
+            monkeypatch.setattr("viewer.listening.descriptors", lambda: 0)
+            with socket.create_connection(bound.getsockname()) as caller:
+                if taken:
+                    bound.accept()[0].close()
+                else:
+                    with pytest.raises(ConnectionAbortedError):
+                        bound.accept()
+                assert caller.recv(1) == b""
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_browser_gets_the_key_from_a_file_that_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    shown: list[str] = []
+
+    def browse(address: str) -> bool:
+        page = Path(address.removeprefix("file://"))
+        shown.append(page.read_text())
+        assert page.parent.stat().st_mode & 0o777 == 0o700
+        return found
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    folder = open_page('http://127.0.0.1:1/?token=k&"')
+    assert 'content="0; url=http://127.0.0.1:1/?token=k&amp;&quot;"' in shown[0]
+    assert (folder is not None) == found == any(tmp_path.iterdir())
+    forget(folder)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable", "shown"),
+    [
+        ("linux", "DISPLAY", True),
+        ("linux", "WAYLAND_DISPLAY", True),
+        ("linux", "OTHER", False),
+        ("darwin", "OTHER", True),
+        ("win32", "OTHER", True),
+    ],
+)
+def test_where_a_browser_can_open(
+    monkeypatch: pytest.MonkeyPatch, platform: str, variable: str, shown: bool
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setenv(variable, ":0")
+    assert has_display() is shown
 
 
 def test_the_usual_port_gives_way_to_a_free_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,12 +112,8 @@ def _reaches(source: str, target: str, following: Mapping[str, Iterable[str]]) -
 def _longest_paths(nodes: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     layer = dict.fromkeys(nodes, 0)
     for _ in nodes:
-        moved = False
         for source, target in edges:
-            if layer[target] <= layer[source]:
-                layer[target], moved = layer[source] + 1, True
-        if not moved:
-            break
+            layer[target] = max(layer[target], layer[source] + 1)
     return layer
 
 

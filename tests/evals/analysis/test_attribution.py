@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from cli.measuring.print_analysis import print_attribution
 from evals.analysis.attribution import THRESHOLDS, WEIGHTS, attribution_sweep
 from evals.scoring.gold import GoldCase, ScoringError
 from ranking.measures import Counts, scores
@@ -56,3 +57,12 @@ def test_an_answer_that_cites_nothing_is_counted() -> None:
 def test_a_run_without_attributions_is_refused() -> None:
     with pytest.raises(ScoringError, match="no answer of this run was attributed"):
         attribution_sweep(run(), GOLD)
+
+
+def test_a_sweep_is_printed_with_its_caution(capsys: pytest.CaptureFixture[str]) -> None:
+    print_attribution(attribution_sweep(run("keyed", citation={"threshold": 0.55}), GOLD))
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("run: 1 case attributed, 1 of them in a key attribution threshold")
+    assert "few cases (1): the best threshold of the table is partly luck" in printed
+    print_attribution(attribution_sweep(run("elsewhere"), GOLD))
+    assert "attribution threshold" not in capsys.readouterr().out

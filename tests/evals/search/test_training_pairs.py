@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cli.data.pairs import _print
 from evals.search.questions import load_questions
 from evals.search.retrievers import RetrieverName, Retrievers
 from evals.search.training_pairs import (
@@ -109,3 +110,18 @@ def test_a_shuffled_list_holds_the_same_in_another_order() -> None:
     mixed = shuffled(FOUND[:20], seed=1, question="q")
     assert mixed != FOUND[:20]
     assert sorted(mixed) == sorted(FOUND[:20])
+
+
+def test_the_command_prints_what_it_wrote_and_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    recalls = {10: [1.0, 0.5], 100: [1.0]}
+    counts = PairCounts(2, 1, 3, 8, missing=4, not_found=1, recalls=recalls)
+    _print(Path("pairs.jsonl"), "bm25", counts, 2)
+    assert capsys.readouterr().out.splitlines() == [
+        "2 questions with 3 relevant and 8 hard irrelevant documents, in pairs.jsonl",
+        "recall by bm25: 0.750 at 10, 1.000 at 100; 1 relevant ones not found",
+        "relevant documents that the corpus does not hold: 4",
+        "questions without a relevant document, left out: 3",
+        "next: evigraph train reranker --data pairs.jsonl",
+    ]
+    _print(Path("pairs.jsonl"), "bm25", PairCounts(2, 0, 3, 8), 0)
+    assert "left out" not in capsys.readouterr().out

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from evals.spans.collector import Collector, read_headers, send_spans, traces_endpoint
+from cli.looking.export import _send
+from evals.spans.collector import HEADERS_VARIABLE, Collector, read_headers, send_spans, traces_endpoint
 from evals.spans.encode import Refusal, requests
 from evals.spans.otlp import Span, SpanExportError
 from runs.record.folder import RunFolder
@@ -140,3 +141,15 @@ def test_the_path_of_traces_is_added_once(url: str, endpoint: str) -> None:
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(SpanExportError, match="is not an address such as"):
         traces_endpoint(url)
+
+
+def test_the_command_names_the_headers_and_never_their_values(
+    run: RunFolder, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(HEADERS_VARIABLE, "x-key=secret,x-tenant=ours")
+    sent = _send([run], receiver.url, 3, payloads=False)
+    assert (sent["taken"] > 0, sent["refused"]) == (True, 0)
+    told = capsys.readouterr().err
+    assert f"with headers of {HEADERS_VARIABLE}: x-key, x-tenant" in told
+    assert "secret" not in told and "refused" not in told
+    assert receiver.headers[0]["x-key"] == "secret"

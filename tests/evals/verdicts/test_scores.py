@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cases.records import Verdict
+from cli.measuring.print_scores import print_scores
 from evals.verdicts.scores import Classes, VerdictScores, case_matrix, score_questions, statistics
 from graph.timeaware import TimeawareRecipe
 from tests.nodes.literature_builders import read_as
@@ -72,6 +73,13 @@ def test_three_answers_are_counted_by_their_own_rule_of_ties() -> None:
 def test_a_case_that_failed_is_named_and_never_wrong() -> None:
     found = questions(2, ("yes", "S"), ("no", "R"))
     assert (found.unscored, found.values["accuracy"]) == (("failed",), 100)
+
+
+def test_cases_that_were_not_done_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_scores("run", [questions(2, ("yes", "S"), ("no", "R"))])
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("  key: 1 yes, 1 no; given: 1 yes, 1 no")
+    assert lines[at + 1] == "  not done: 1 case (failed)"
 
 
 def test_every_value_has_its_interval() -> None:
