@@ -131,7 +131,7 @@ def test_a_run_of_another_version_is_refused_in_one_line(tmp_path: Path, version
     ("fields", "fault"),
     [
         ({"inputs": {"paths": 7}}, "inputs.paths: Input should be a valid list"),
-        ({"models": ["label"]}, "not a manifest: "),
+        ({"models": ["label"]}, "models: Input should be a valid dictionary"),
         ({"schema_version": None}, "not a manifest: TypeError"),
     ],
 )

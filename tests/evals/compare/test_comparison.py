@@ -77,7 +77,6 @@ def test_settings_that_differ_are_named() -> None:
     assert compared(first, second, KEY).settings == (
         Setting("evidence.votes", "3", "5"),
         Setting("model of label", "vllm:m r", "vllm:m"),
-        Setting("model of reflect", "vllm:m r", "vllm:m"),
         Setting("prompt x", "1" * 12, "2" * 12),
     )
 
