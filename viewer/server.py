@@ -133,11 +133,11 @@ class Server:
         name, run = self._asked(request)
         since = request.query_params.get("since", "0")
         ended = run.ended()
-        # All rows of a large run take long to encode; for a finished run that happens once.
+        # All rows of a large run take long to encode; where nothing is under way, that happens once.
         known = self._rows.get(name)
         if not since.isdecimal() or int(since[:18]) == 0:
             version = ended.revision, ended.manifest.status, ended.reviews.version
-            if known is None or known[0] != version:
+            if known is None or known[0] != version or ended.progress is not None:
                 body = orjson.dumps(rows_document(name, ended, 0, self._addresses))
                 if len(self._rows) >= _MAX_CACHED:
                     self._rows.clear()

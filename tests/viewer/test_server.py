@@ -115,6 +115,7 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
         write_progress(going.path / PROGRESS, begun := Progress(total=10, under_way=4), begun.pace(1.0))
         calm = rows(client, "going", first["version"])
         assert calm["live"]["pace"] == "; this session: 0%, 4 under way"  # type: ignore[index]
+        assert rows(client, "going")["live"] == calm["live"]
         add(going, ended("k2"))
         add(going, failed("k0", "refusal"))
         finish(going)
