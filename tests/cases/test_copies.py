@@ -18,7 +18,7 @@ import pytest
 from storage import copies
 from storage.copies import PREFIX, fetch, fetch_by, folder_of, place_of, remove_copies, url_of
 from storage.errors import InputError
-from storage.files import allow_files
+from storage.files import allow_files, write_atomically
 from storage.url_names import name_of, with_urls
 from tests.evigraph import ROOT
 
@@ -190,3 +190,8 @@ def test_as_many_files_are_open_at_once_as_the_system_allows(
     monkeypatch.setattr("storage.files.resource.setrlimit", lambda _, given: made.append(given))
     allow_files(30)
     assert made == ([] if wanted is None else [wanted])
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none/a: cannot be written: No such file or directory"):
+        write_atomically(tmp_path / "none" / "a", [b"x"])

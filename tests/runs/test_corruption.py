@@ -66,12 +66,20 @@ def test_a_wrong_length_in_the_trace_costs_nothing(run: Path, length: int) -> No
     assert check(RunFolder(run)).faults == []
 
 
+def test_of_many_lost_passes_five_are_named(run: Path) -> None:
+    ids = [*RunFolder(run).statuses()]
+    (run / TRACE).unlink()
+    words = f"{', '.join(map(repr, ids[:5]))} and {len(ids) - 5} more is missing"
+    assert any(one.endswith(f"the last pass of cases {words}") for one in check(RunFolder(run)).faults)
+
+
 def test_a_pass_whose_line_a_kill_has_prevented_is_no_damage(run: Path, tmp_path: Path) -> None:
     (case_id, lines), *_ = RunFolder(run).passes()
     whole = (run / TRACE).read_bytes()
     lines[-1] |= {"status": "failed", "error": {"class": "timeout", "message": "late"}}
     (run / TRACE).write_bytes(whole + pack(lines))
-    assert any(f"the last pass of case '{case_id}'" in one for one in check(RunFolder(run)).faults)
+    faults = check(RunFolder(run)).faults
+    assert any(one.endswith(f"the last pass of case '{case_id}' is missing") for one in faults)
     edit_manifest(run, status="running")
     assert check(RunFolder(run)).faults == []
     assert evigraph("resume", run, folder=tmp_path).code == 0
