@@ -126,6 +126,7 @@ def test_a_cost_is_that_of_a_million_tokens() -> None:
 def test_cached_tokens_cost_what_is_said_or_else_as_others(cached_price: float | None, cost: float) -> None:
     price = Price(input=1.5, output=10, cached_input=cached_price)
     assert price.cost(2_000_000, 0, cached_tokens=1_000_000) == cost
+    assert price.cost(2_000_000, 0) == 2 * price.input
 
 
 @pytest.mark.parametrize(
