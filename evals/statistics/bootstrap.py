@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
-from evals.statistics.case_totals import Floats, OfTotals, evaluate
+from evals.statistics.case_totals import Floats, Statistic, evaluate
 
 RESAMPLES = 9_999
 LEVEL = 0.95
@@ -56,7 +56,7 @@ Evaluated = Callable[[Floats, float], Floats]
 """Values from sums over cases, shape (..., columns), and their number; shape (values, ...)."""
 
 
-def intervals_of(matrix: Floats, statistics: Mapping[str, OfTotals]) -> dict[str, Interval]:
+def intervals_of(matrix: Floats, statistics: Mapping[str, Statistic]) -> dict[str, Interval]:
     """Intervals of one run's statistics, by name; the matrix is as in `paired_bootstrap`."""
 
     def values(totals: Floats, cases: float) -> Floats:
@@ -68,7 +68,7 @@ def intervals_of(matrix: Floats, statistics: Mapping[str, OfTotals]) -> dict[str
 def paired_bootstrap(
     first: Floats,
     second: Floats,
-    statistics: Sequence[OfTotals],
+    statistics: Sequence[Statistic],
     *,
     resamples: int = RESAMPLES,
     level: float = LEVEL,

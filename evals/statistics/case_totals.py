@@ -17,7 +17,7 @@ PERCENT = 100.0
 """Leaderboards give scores in percent. Measures themselves are 0 to 1."""
 
 
-class OfTotals(Protocol):
+class Statistic(Protocol):
     """A score of some cases that needs no more than sums over them."""
 
     def of(self, totals: Floats, cases: float) -> Floats:
@@ -32,8 +32,8 @@ class OfTotals(Protocol):
         """
 
 
-class CaseStatistic(OfTotals, Protocol):
-    """A score whose two sides can be swapped in the cases that differ."""
+class CaseStatistic(Statistic, Protocol):
+    """A statistic that names what it reads, so that runs are compared in the cases that differ there."""
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -120,6 +120,6 @@ class MeanOf:
         return np.asarray(self.scale * np.mean([part.of(totals, cases) for part in self.parts], axis=0))
 
 
-def evaluate(statistics: Sequence[OfTotals], totals: Floats, cases: float) -> Floats:
+def evaluate(statistics: Sequence[Statistic], totals: Floats, cases: float) -> Floats:
     """All statistics of the same sums, shape (statistics, ...)."""
     return np.stack([statistic.of(totals, cases) for statistic in statistics])

@@ -87,7 +87,7 @@ def test_runs_are_their_submitters_unless_a_role_says_more(client: Client, place
     codes = {role: client.call("POST", cancel, role).status_code for role in RIGHTS}
     assert codes == {"view": 403, "submit": 409, "review": 403, "admin": 409}
     library = Library([place.root], visible=lambda path: shown(client.service, path))
-    assert len(library.names()) == 2, "whoever has opened the link sees all"
+    assert len(library.names()) == 2, "the link of a viewer without users shows all runs"
     for person, count in ((Person("submit", "submit", "s"), 1), (Person("vera", "view", "s"), 2)):
         leave = sign_in_for_request(person)
         assert len(library.names()) == count

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cases.records import INTENTS
+from cli.measuring.print_analysis import print_analysis
 from cli.terminal import print_table
 from evals.analysis.render import score_table
+from evals.analysis.report import Analysis
 from evals.analysis.sweep import EvidenceScores
+from evals.scoring.score import weak_note
 from ranking.measures import PrecisionRecallF1
 from tests.evals.scoring.submissions import CASES, KEY
 from tests.evigraph import Ended, evigraph, write_cases, write_recipe
@@ -110,3 +114,13 @@ def test_no_name_of_an_intent_is_broken_on_80_columns(
     assert [line.split()[0] for line in lines[1:]] == list(INTENTS)
     assert all(len(line.split()) == 8 for line in lines[1:])
     assert max(map(len, lines)) <= 80
+
+
+def test_weak_labels_and_a_missing_key_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Analysis("run", 3, 2, 2, 3, True, [], [], None, None, None, [], None, weak_cases=1)
+    print_analysis(found)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("run: 3 cases with votes, 2 of them in a key")
+    assert weak_note(1, 2) in printed and printed.endswith("give one: --key KEY")
+    print_analysis(replace(found, weak_cases=0))
+    assert weak_note(1, 2) not in " ".join(capsys.readouterr().out.split())

@@ -73,7 +73,7 @@ async def test_what_one_worker_was_answered_is_found_by_all(tmp_path: Path) -> N
         assert await calls.find_all(REQUEST) == {}
         await calls.keep_all(REQUEST, {0: ANSWER})
         assert await RelayedCalls(line).find_all(REQUEST) == {0: ANSWER}
-        line.replied(99, "nobody has asked")
+        line.replied(99, "not asked for")
         assert not desk.take(("ended", {}))
         assert (client.usage.calls, client.usage.input_tokens, client.budget.spent.tokens) == (1, 7, 10)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
@@ -96,7 +97,7 @@ def going(tmp_path: Path) -> Iterator[RunWriter]:
         yield run
 
 
-def rows(client: TestClient, run: str, since: int = 0) -> dict[str, object]:
+def rows(client: TestClient, run: str, since: int = 0) -> dict[str, Any]:
     """The rows of a run."""
     found = json.loads(client.get(f"/runs/{run}/rows.json", params={"since": since}).content)
     assert isinstance(found, dict)

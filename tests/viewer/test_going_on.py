@@ -1,4 +1,4 @@
-"""How reviewed cases go on: what is told of it, and when it ends."""
+"""How reviewed cases go on, with the pages meanwhile and the end."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ def test_rows_carry_states_only_while_the_reader_lacks_them(ann: Reviewer, run: 
     assert ann.client.get("/runs/run/rows.json", params=asked).json()["reviews"] is None
     add(run, ended("k0", answer="Another answer.", review=None))
     ann.library.get("run")._looked = 0.0  # type: ignore[union-attr]
-    assert rows(ann.client, "run")["reviews"]["k0"] == "stale"  # type: ignore[index]
+    assert rows(ann.client, "run")["reviews"]["k0"] == "stale"
 
 
 def test_the_page_of_a_run_tells_the_commands_and_gives_the_gold(ann: Reviewer) -> None:

@@ -107,14 +107,14 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
         write_progress(going.path / PROGRESS, session, session.pace(20.0))
         first = rows(client, "going")
         assert first["status"] == "running"
-        assert first["live"]["pace"] == (  # type: ignore[index]
+        assert first["live"]["pace"] == (
             "; this session: 44%, 4 under way, 2 calls/s, 500 tokens/s, 40 calls, 10,000 tokens,"
             " about 25.0 s left"
         )
         assert isinstance(first["version"], int)
         write_progress(going.path / PROGRESS, begun := Progress(total=10, under_way=4), begun.pace(1.0))
         calm = rows(client, "going", first["version"])
-        assert calm["live"]["pace"] == "; this session: 0%, 4 under way"  # type: ignore[index]
+        assert calm["live"]["pace"] == "; this session: 0%, 4 under way"
         assert rows(client, "going")["live"] == calm["live"]
         add(going, ended("k2"))
         add(going, failed("k0", "refusal"))
@@ -123,9 +123,9 @@ def test_a_run_that_goes_on_tells_what_is_new(going: RunWriter) -> None:
         later = rows(client, "going", first["version"])
     library.close()
     assert later["status"] == "finished"
-    assert later["columns"]["id"] == ["k0", "k2"]  # type: ignore[index]
-    assert later["live"]["cases"] == "2 done, 1 failed, of 10"  # type: ignore[index]
-    assert later["live"]["pace"] == ""  # type: ignore[index]
+    assert later["columns"]["id"] == ["k0", "k2"]
+    assert later["live"]["cases"] == "2 done, 1 failed, of 10"
+    assert later["live"]["pace"] == ""
 
 
 class WithoutCompare(ServedAddresses):
@@ -170,7 +170,7 @@ def test_rows_of_more_runs_than_are_kept_are_their_own(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("viewer.server._MAX_CACHED", 1)
-    lengths = [len(rows(client, name)["columns"]["id"]) for name in ("plain", "hostile", "plain")]  # type: ignore[index]
+    lengths = [len(rows(client, name)["columns"]["id"]) for name in ("plain", "hostile", "plain")]
     assert lengths == [250, 5, 250]
 
 

@@ -64,5 +64,5 @@ def test_a_sweep_is_printed_with_its_caution(capsys: pytest.CaptureFixture[str])
     printed = " ".join(capsys.readouterr().out.split())
     assert printed.startswith("run: 1 case attributed, 1 of them in a key attribution threshold")
     assert "few cases (1): the best threshold of the table is partly luck" in printed
-    print_attribution(attribution_sweep(run("elsewhere"), GOLD))
+    print_attribution(attribution_sweep(run("other"), GOLD))
     assert "attribution threshold" not in capsys.readouterr().out

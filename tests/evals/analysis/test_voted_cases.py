@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from cases.records import Intent
-from cli.measuring.print_analysis import _NO_KEY, print_analysis
 from evals.analysis.intents import NONE, evidence_by_intent, intent_scores
 from evals.analysis.reflection import reflection_changes
-from evals.analysis.report import Analysis, analyse
+from evals.analysis.report import analyse
 from evals.analysis.voted_cases import vote_agreement
 from evals.scoring.gold import GoldCase, ScoringError, gold_of_run
-from evals.scoring.score import weak_note
 from ranking.measures import Counts, scores
 from runs.record.folder import RunFolder
 from tests.evals.analysis.examples import vote, voted
@@ -188,13 +186,3 @@ def test_a_threshold_is_tuned_on_the_other_run_or_on_other_cases(tmp_path: Path)
     single = run_of_votes(tmp_path / "single", "5")
     assert analyse(single, gold_of_run(single)).tuned is None
     assert analyse(run, gold_of_run(run)).tuned is not None
-
-
-def test_weak_labels_are_told_and_a_missing_key_as_well(capsys: pytest.CaptureFixture[str]) -> None:
-    found = Analysis("run", 3, 2, 2, 3, True, [], [], None, None, None, [], None, weak_cases=1)
-    print_analysis(found)
-    printed = " ".join(capsys.readouterr().out.split())
-    assert printed.startswith("run: 3 cases with votes, 2 of them in a key")
-    assert weak_note(1, 2) in printed and printed.endswith(_NO_KEY)
-    print_analysis(replace(found, weak_cases=0))
-    assert weak_note(1, 2) not in " ".join(capsys.readouterr().out.split())
